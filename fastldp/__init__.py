@@ -1,0 +1,41 @@
+"""Locally differentially private federated learning with composite objectives, fast and checkable."""
+
+from importlib.metadata import version as _version
+
+from fastldp import datasets, errors, privacy
+from fastldp.algorithms import PrimalDual
+from fastldp.errors import FastLDPError
+from fastldp.privacy import Budget, Ledger
+from fastldp.problem import Problem
+from fastldp.recording import Every, Final, Messages
+from fastldp.regularizers import Box, BoxL1, L1Ball, L2Ball, Regularizer, Simplex, Zero
+from fastldp.solution import Outcome, Solution, Status, load
+from fastldp.solve import solve
+
+__version__ = _version("fastldp")
+
+__all__ = [
+    "Box",
+    "BoxL1",
+    "Budget",
+    "Every",
+    "FastLDPError",
+    "Final",
+    "L1Ball",
+    "L2Ball",
+    "Ledger",
+    "Messages",
+    "Outcome",
+    "PrimalDual",
+    "Problem",
+    "Regularizer",
+    "Simplex",
+    "Solution",
+    "Status",
+    "Zero",
+    "datasets",
+    "errors",
+    "load",
+    "privacy",
+    "solve",
+]

@@ -1,0 +1,93 @@
+"""Every error fastldp raises: each names the argument, the value it got, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from fastldp.solution import Solution
+
+
+class FastLDPError(Exception):
+    """The base of all errors of fastldp."""
+
+
+class ArgumentError(FastLDPError, ValueError):
+    """An argument that cannot be used, found before any work started."""
+
+    def __init__(self, argument: str, value: Any, remedy: str) -> None:
+        super().__init__(f"{argument} = {shown(value)}: {remedy}")
+        self.argument = argument
+
+
+class DataError(ArgumentError):
+    """Rows, labels or shards that do not make a problem."""
+
+
+class BudgetError(ArgumentError):
+    """A privacy budget that promises nothing, or that a variance array would overspend."""
+
+
+class UnknownNameError(ArgumentError):
+    """A name that is not one of the known ones; the message lists them."""
+
+
+class UnboundedGradientError(ArgumentError):
+    """A private solve of a problem whose gradients have no bound, hence no sensitivity."""
+
+
+class IncompatibleError(ArgumentError):
+    """A method that cannot solve this kind of problem."""
+
+
+class TooLargeError(ArgumentError, MemoryError):
+    """A job whose estimated memory exceeds what the machine has, refused before it is tried."""
+
+
+class OptimumError(FastLDPError):
+    """No certified optimum was found; perhaps none exists."""
+
+
+class MissingExtraError(FastLDPError, ImportError):
+    """An optional dependency that is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed; pip install 'fastldp[{extra}]'")
+
+
+class FileFormatError(FastLDPError, ValueError):
+    """A file that is not what it should be."""
+
+
+class SolveError(FastLDPError):
+    """A solve that did not complete; `solution` holds what was done before it ended."""
+
+    def __init__(self, solution: Solution) -> None:
+        super().__init__(solution.status.message)
+        self.solution = solution
+
+
+class DivergedError(SolveError):
+    """A run that became non-finite."""
+
+
+class InterruptedSolve(SolveError, KeyboardInterrupt):
+    """Ctrl-C during a solve: stops a script as Ctrl-C should, and carries what was done so far."""
+
+
+class StepWarning(UserWarning):
+    """A step above the theorem's limit: the run goes on, the theorem no longer speaks of it."""
+
+
+class OptimumWarning(UserWarning):
+    """The problem has no certified optimum, so distances to it are recorded as NaN."""
+
+
+def shown(value: Any) -> str:
+    """A value as an error message shows it: arrays by shape, long text cut."""
+    if isinstance(value, np.ndarray) and value.size > 6:
+        return f"array of shape {value.shape}, dtype {value.dtype}"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,72 @@
+"""How the budget is spread over the rounds: the variances ξ_t² of Theorem 1, and the static ones.
+
+Written with the sensitivity Δ of a release: 2B²/(n²m²) of the paper is Δ²/2 for Δ = 2B/(nm), and a
+release of variance ξ² spends ρ_t = Δ²/(2ξ²).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.errors import ArgumentError
+from fastldp.validation import integer, real
+
+Variances = NDArray[np.float64]
+
+# Noise of this variance already spends nothing that counts; beyond it the squares in a run would overflow.
+LARGEST_LOG_VARIANCE = math.log(1e200)
+# A sum of 10⁷ terms is off by less than this; the variances are raised by it so as not to overspend.
+SUM_ERROR = 1e-14
+
+
+def dynamic_variances(rounds: int, rho: float, *, sensitivity: float, contraction: float) -> Variances:
+    """Theorem 1: ξ_t² = √(π/q_t) with q_t = (1 − contraction)^{T−t}, contraction = γ min{μ_f, 1}.
+
+    In logarithms throughout, so that millions of rounds neither underflow nor overflow.
+
+    >>> dynamic_variances(3, 0.5, sensitivity=1.0, contraction=0.75).round(3)
+    array([7. , 3.5, 1.75])
+    """
+    rounds, rho, sensitivity = _checked(rounds, rho, sensitivity)
+    contraction = real(
+        "contraction", contraction, "give γ min{μ_f, 1}, in [0, 1); a smaller step makes it so", at_least=0, below=1
+    )
+    log_ratio = 0.5 * math.log1p(-contraction)  # of neighbouring √q_t
+    if contraction == 0:
+        total = float(rounds)
+    else:
+        total = math.expm1(rounds * log_ratio) / math.expm1(log_ratio)  # Σ √q_t
+    ages = np.arange(rounds - 1, -1, -1, dtype=np.float64)  # T − t
+    log_variances = 2 * math.log(sensitivity) - math.log(2 * rho) + math.log(total) - log_ratio * ages
+    return _within(rho, sensitivity, np.exp(np.minimum(log_variances, LARGEST_LOG_VARIANCE)))
+
+
+def static_variances(rounds: int, rho: float, *, sensitivity: float) -> Variances:
+    """The same variance in every round: ξ² = Δ² T / (2ρ).
+
+    >>> static_variances(3, 0.5, sensitivity=1.0).round(3)
+    array([3., 3., 3.])
+    """
+    rounds, rho, sensitivity = _checked(rounds, rho, sensitivity)
+    return _within(rho, sensitivity, np.full(rounds, sensitivity**2 * rounds / (2 * rho)))
+
+
+def spent(variances: Variances, sensitivity: float) -> float:
+    """Lemma 1: ρ = Σ_t Δ²/(2ξ_t²), what releases of these variances really spend."""
+    return float(np.sum(sensitivity**2 / (2 * variances)))
+
+
+def _within(rho: float, sensitivity: float, variances: Variances) -> Variances:
+    """The variances, scaled by what rounding left so that they spend ρ and not more."""
+    return variances * (spent(variances, sensitivity) / rho * (1 + 4 * SUM_ERROR))
+
+
+def _checked(rounds: int, rho: float, sensitivity: float) -> tuple[int, float, float]:
+    return (
+        integer("rounds", rounds, "give a whole number ≥ 1", at_least=1),
+        real("rho", rho, "give a finite number > 0", above=0, error=ArgumentError),
+        real("sensitivity", sensitivity, "give a finite number > 0", above=0),
+    )

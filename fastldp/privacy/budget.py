@@ -1,0 +1,64 @@
+"""What is promised: (ε, δ), and the accounting that turns it into ρ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastldp.errors import BudgetError
+from fastldp.privacy.conversions import METHODS, rho_of
+from fastldp.validation import known_name, real
+
+
+@dataclass(frozen=True, eq=False)
+class Budget:
+    """An (ε, δ)-LDP budget for everything a worker sends, under replacement of one of its samples.
+
+    ``epsilon`` may be an array: one budget for each worker.
+
+    >>> round(Budget(epsilon=1.0, delta=1e-4).rho, 6)
+    0.025763
+    >>> round(Budget(epsilon=1.0, delta=1e-4, accounting="gdp").rho, 6)
+    0.049267
+    """
+
+    epsilon: float | NDArray[np.float64]
+    delta: float
+    accounting: str = "zcdp"
+
+    def __post_init__(self) -> None:
+        known_name("accounting", self.accounting, METHODS)
+        remedy = "give a number strictly between 0 and 1, such as 1e-5"
+        delta = real("delta", self.delta, remedy, above=0, below=1, error=BudgetError)
+        object.__setattr__(self, "delta", delta)
+        object.__setattr__(self, "epsilon", _epsilon(self.epsilon))
+
+    @property
+    def rho(self) -> float | NDArray[np.float64]:
+        """The zCDP budget ρ of each worker, or of all."""
+        if isinstance(self.epsilon, float):
+            return rho_of(self.epsilon, self.delta, self.accounting)
+        return np.array([rho_of(epsilon, self.delta, self.accounting) for epsilon in self.epsilon])
+
+    def rho_of_workers(self, n: int) -> NDArray[np.float64]:
+        """ρ as one number a worker; refuses an array made for another number of workers."""
+        if np.ndim(self.epsilon) == 1 and np.size(self.epsilon) != n:
+            raise BudgetError("epsilon", self.epsilon, f"give one number, or one for each of the {n} workers")
+        return np.broadcast_to(np.asarray(self.rho, dtype=np.float64), (n,)).copy()
+
+
+def _epsilon(value: float | ArrayLike) -> float | NDArray[np.float64]:
+    remedy = "give a finite number > 0, such as 1.0"
+    if np.ndim(value) == 0:
+        scalar = value.item() if isinstance(value, np.ndarray) else value
+        return real("epsilon", scalar, remedy, above=0, error=BudgetError)
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BudgetError("epsilon", value, remedy) from None
+    if array.ndim != 1 or array.size == 0 or not (np.isfinite(array) & (array > 0)).all():
+        raise BudgetError("epsilon", value, "give finite numbers > 0, one a worker")
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,137 @@
+"""The ledger: what was promised, what was really used, and what that spends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.privacy.allocation import spent
+from fastldp.privacy.conversions import epsilon_of
+
+Array = NDArray[np.float64]
+
+ADJACENCY = "replace one sample's gradient (local: the server is not trusted)"
+
+BOUND_SOURCES = {
+    "data": "read off the data: itself a leak, customary in papers; give gradient_bound= to deploy",
+    "set": "from the data and the regularizer's bounded set: a leak as well; give gradient_bound= to deploy",
+    "public": "public, given by the caller and enforced by clipping each sample's gradient",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """How far one sample can move a worker's release, part by part; one number for each worker."""
+
+    query: Array
+    """2B/(n mᵢ): the exact gradients."""
+    grid: float
+    """s√d: rounding the query to the public grid of spacing s."""
+    arithmetic: Array
+    """The rounding error of the computed gradients, twice."""
+
+    @property
+    def total(self) -> Array:
+        return self.query + self.grid + self.arithmetic
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """What a private solve promised and spent. One number stands for all workers where they agree."""
+
+    accounting: str
+    delta: float
+    promised_epsilon: Array
+    promised_rho: Array
+    bound: float
+    bound_source: str
+    allocation: str
+    sensitivities: Sensitivity
+    shape: Array
+    """(T,): the variances of the rounds, up to each worker's factor."""
+    factors: Array
+    """(n,): a worker's variances are its factor times the shape."""
+    grid_spacing: float
+    adjacency: str = ADJACENCY
+
+    @property
+    def epsilon(self) -> float | Array:
+        """ε as promised."""
+        return _one_or_all(self.promised_epsilon)
+
+    @property
+    def rho(self) -> float | Array:
+        """ρ as promised."""
+        return _one_or_all(self.promised_rho)
+
+    @property
+    def sensitivity(self) -> float | Array:
+        """The sensitivity of one release, rounding included."""
+        return _one_or_all(self.sensitivities.total)
+
+    @property
+    def variances(self) -> Array:
+        """ξ² of every release: (T,), or (n, T) where workers differ."""
+        if (self.factors == self.factors[0]).all():
+            return self.factors[0] * self.shape
+        return np.outer(self.factors, self.shape)
+
+    @property
+    def releases(self) -> int:
+        """How many noisy gradients each worker released."""
+        return self.shape.size
+
+    @property
+    def spent_rho(self) -> float | Array:
+        """ρ recomputed from the variances and sensitivities of the run."""
+        return _one_or_all(self._spent())
+
+    @property
+    def spent_epsilon(self) -> float | Array:
+        """ε at δ recomputed from the variances and sensitivities of the run."""
+        spends = {rho: epsilon_of(rho, self.delta, self.accounting) for rho in set(self._spent().tolist())}
+        return _one_or_all(np.array([spends[rho] for rho in self._spent().tolist()]))
+
+    def _spent(self) -> Array:
+        # Σ Δ²/(2 factor ξ²): the sum over rounds is common to all workers.
+        return spent(self.shape, 1.0) * self.sensitivities.total**2 / self.factors
+
+    def summary(self) -> str:
+        """The ledger as an aligned table."""
+        variances = self.factors.max() * self.shape.max(), self.factors.min() * self.shape.min()
+        rows = [
+            ("adjacency", self.adjacency),
+            ("promised", f"(ε, δ) = ({_range(self.promised_epsilon)}, {self.delta:g})-LDP"),
+            ("accounting", f"{self.accounting}, ρ = {_range(self.promised_rho)}"),
+            ("spent", f"ε = {_range(np.atleast_1d(self.spent_epsilon))}, ρ = {_range(self._spent())}"),
+            ("gradient bound", f"B = {self.bound:.6g}, {BOUND_SOURCES[self.bound_source]}"),
+            ("sensitivity", f"{_range(self.sensitivities.total)} a release, rounding included"),
+            ("releases", f"{self.releases:,} a worker, on a grid of {self.grid_spacing:.3g}"),
+            ("variances", f"{self.allocation}, from {variances[0]:.4g} down to {variances[1]:.4g}"),
+        ]
+        return "\n".join(f"  {name:<15} {text}" for name, text in rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in it, as arrays and plain values; `from_dict` is its inverse."""
+        flat = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "sensitivities"}
+        parts = self.sensitivities
+        return flat | {"query": parts.query, "grid": parts.grid, "arithmetic": parts.arithmetic}
+
+    @classmethod
+    def from_dict(cls, flat: dict[str, Any]) -> Ledger:
+        """A ledger from what `to_dict` gave."""
+        rest = dict(flat)
+        parts = Sensitivity(rest.pop("query"), float(rest.pop("grid")), rest.pop("arithmetic"))
+        return cls(sensitivities=parts, **rest)
+
+
+def _one_or_all(values: Array) -> float | Array:
+    return float(values[0]) if (values == values[0]).all() else values
+
+
+def _range(values: Array) -> str:
+    low, high = f"{values.min():.6g}", f"{values.max():.6g}"
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,287 @@
+"""The problem: shards, loss, regularizer, the constants of the theory, and the certified optimum."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.special import expit
+
+from fastldp import memory
+from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
+from fastldp.optimum import certified_optimum
+from fastldp.regularizers import Regularizer, Zero
+from fastldp.spectrum import extreme_curvatures
+from fastldp.validation import integer, known_name, real, vector
+
+Vector = NDArray[np.float64]
+
+LOSSES = ("logistic", "squared")
+DTYPES = ("float64", "float32")
+# The largest second derivative of each loss in the margin.
+CURVATURE = {"logistic": 0.25, "squared": 1.0}
+
+
+class Problem:
+    """minimise (1/n) Σᵢ fᵢ(x) + g(x), with fᵢ(x) = (1/mᵢ) Σₗ φ(aᵢₗᵀx, bᵢₗ) + (l2/2)‖x‖².
+
+    Parameters
+    ----------
+    A : array or scipy sparse matrix of shape (rows, d); sparse data stays sparse.
+    b : labels, −1 or +1 for the logistic loss, any finite numbers for the squared.
+    workers : how many workers share the rows (contiguous shards, as equal as possible), or one
+        worker number, 0 to n − 1, for each row.
+    loss : ``"logistic"``, φ = ln(1 + exp(−b·aᵀx)), or ``"squared"``, φ = ½(aᵀx − b)².
+    l2 : the weight of ½‖x‖², part of every fᵢ.
+    regularizer : g; `Zero()` where it is not given.
+    gradient_bound : a public bound B on each sample's gradient, enforced by clipping. Where it is
+        not given, B is read off the data, which papers do and a deployment must not.
+    dtype : ``"float64"`` or ``"float32"``, the arithmetic of the runs.
+
+    >>> import numpy as np
+    >>> problem = Problem(np.eye(4), [1, -1, 1, 1], workers=2, l2=0.1)
+    >>> problem.n, problem.d, problem.sizes.tolist()
+    (2, 4, [2, 2])
+    >>> round(problem.objective(np.zeros(4)), 6)
+    0.693147
+    """
+
+    def __init__(
+        self,
+        A: Any,
+        b: ArrayLike,
+        *,
+        workers: int | ArrayLike,
+        loss: str = "logistic",
+        l2: float = 0.0,
+        regularizer: Regularizer | None = None,
+        gradient_bound: float | None = None,
+        dtype: str = "float64",
+    ) -> None:
+        self.loss = known_name("loss", loss, LOSSES)
+        self.dtype = known_name("dtype", dtype, DTYPES)
+        self.l2 = real("l2", l2, "give a finite number ≥ 0", at_least=0)
+        if regularizer is not None and not isinstance(regularizer, Regularizer):
+            raise ArgumentError("regularizer", regularizer, "give an instance such as BoxL1(0.01, 10.0)")
+        self.regularizer: Regularizer = Zero() if regularizer is None else regularizer
+        if gradient_bound is not None:
+            gradient_bound = real("gradient_bound", gradient_bound, "give a finite number > 0", above=0)
+        self._public_bound = gradient_bound
+
+        self.A, self.b, starts = _shards(_matrix(A), _labels(b, self.loss), workers)
+        self.starts = starts
+        """(n + 1,): worker i holds rows starts[i] to starts[i + 1]; rows are sorted by worker."""
+        self.sizes: NDArray[np.int64] = np.diff(starts)
+        self.n = self.sizes.size
+        self.d = int(self.A.shape[1])
+        self.regularizer.kernel_form(self.d)  # refuses weights of another length now, not at the solve
+        # Every sample's share of the objective: 1/(n mᵢ).
+        self._weights = np.repeat(1.0 / (self.n * self.sizes), self.sizes)
+
+    def __repr__(self) -> str:
+        kind = "sparse" if sparse.issparse(self.A) else "dense"
+        return (
+            f"Problem({self.loss}, {self.A.shape[0]:,} rows × {self.d:,} {kind}, {self.n} workers, "
+            f"l2={self.l2:g}, g={self.regularizer})"
+        )
+
+    # The constants of the stacked f(x₁..xₙ) = (1/n) Σ fᵢ(xᵢ): each worker's, over n.
+
+    @cached_property
+    def _curvatures(self) -> tuple[float, float]:
+        """The least and greatest eigenvalue of AᵢᵀAᵢ/mᵢ over all workers."""
+        return extreme_curvatures(self.A, self.starts)
+
+    @property
+    def smoothness(self) -> float:
+        """L_f = maxᵢ Lᵢ / n."""
+        return (CURVATURE[self.loss] * self._curvatures[1] + self.l2) / self.n
+
+    @property
+    def strong_convexity(self) -> float:
+        """μ_f = minᵢ μᵢ / n; the logistic loss flattens out, so there only l2 counts."""
+        least = self._curvatures[0] if self.loss == "squared" else 0.0
+        return (least + self.l2) / self.n
+
+    @property
+    def step_limit(self) -> float:
+        """min{1/4, 1/L_f}: the theorem's condition on the step γ, and the default step."""
+        return min(0.25, 1 / self.smoothness) if self.smoothness > 0 else 0.25
+
+    # The bound B on the gradient of one sample, without the l2 term, which cancels between neighbours.
+
+    @property
+    def gradient_bound(self) -> float:
+        """B: the public bound, or the least one that holds for these rows."""
+        if self._public_bound is not None:
+            return self._public_bound
+        bound = self._data_bound
+        if bound is None:
+            raise UnboundedGradientError(
+                "loss",
+                self.loss,
+                "its gradient grows without limit, so no noise makes it private; keep x in a bounded set "
+                "(regularizer=Box(...), BoxL1(...), L2Ball(...)) or give gradient_bound= to clip",
+            )
+        return bound
+
+    @property
+    def bound_source(self) -> str:
+        """Where B comes from: ``"public"``, ``"data"``, or ``"set"`` (data and the regularizer's set)."""
+        if self._public_bound is not None:
+            return "public"
+        return "data" if self.loss == "logistic" else "set"
+
+    @cached_property
+    def row_norms(self) -> Vector:
+        """‖a‖ of every row, rounded up."""
+        squares = self.A.multiply(self.A) if sparse.issparse(self.A) else self.A * self.A
+        norms = np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
+        return np.asarray(norms * (1 + self.d * np.finfo(np.float64).eps))
+
+    @cached_property
+    def _data_bound(self) -> float | None:
+        if self.loss == "logistic":  # |φ'| ≤ 1
+            return float(self.row_norms.max())
+        margins = self.regularizer.margins(self.A)
+        if margins is None:
+            return None
+        residuals = np.maximum(np.abs(margins[0] - self.b), np.abs(margins[1] - self.b))
+        return float((residuals * self.row_norms).max() * (1 + self.d * np.finfo(np.float64).eps))
+
+    @cached_property
+    def slope_limits(self) -> Vector:
+        """How large |φ'| of each sample may be: B/‖a‖ where B is public, infinite where it holds anyway.
+
+        A sample's gradient is φ' times its row, so clipping it is limiting this one number.
+        """
+        if self._public_bound is None:
+            return np.full(self.b.size, np.inf)
+        with np.errstate(divide="ignore"):
+            return np.asarray(self._public_bound / self.row_norms)
+
+    # The objective, for people and for the optimum; the runs use the kernels.
+
+    def objective(self, x: ArrayLike) -> float:
+        """(1/n) Σ fᵢ(x) + g(x)."""
+        x = vector("x", x, self.d, f"give {self.d} finite numbers")
+        return self._smooth(x) + self.regularizer.value(x)
+
+    def gradient(self, x: ArrayLike) -> Vector:
+        """(1/n) Σ ∇fᵢ(x): the gradient of the smooth part."""
+        x = vector("x", x, self.d, f"give {self.d} finite numbers")
+        return self._smooth_gradient(x)
+
+    def optimum(self) -> Vector:
+        """x*, certified: the norm of the prox-gradient mapping is below 1e-11. Computed once."""
+        return self._optimum.copy()
+
+    @cached_property
+    def _optimum(self) -> Vector:
+        smoothness = self.n * self.smoothness  # of (1/n) Σ fᵢ, which is at most maxᵢ Lᵢ
+        return certified_optimum(
+            self._smooth_gradient, self._hessian, self.regularizer, max(smoothness, 1e-300), self.d
+        )
+
+    def _smooth(self, x: Vector) -> float:
+        margins = self.A @ x
+        if self.loss == "logistic":
+            losses = np.logaddexp(0.0, -self.b * margins)
+        else:
+            losses = 0.5 * (margins - self.b) ** 2
+        return float(self._weights @ losses + 0.5 * self.l2 * (x @ x))
+
+    def _smooth_gradient(self, x: Vector) -> Vector:
+        margins = self.A @ x
+        slopes = -self.b * expit(-self.b * margins) if self.loss == "logistic" else margins - self.b
+        return np.asarray(self.A.T @ (self._weights * slopes) + self.l2 * x)
+
+    def _hessian(self, x: Vector, free: NDArray[np.bool_]) -> Vector:
+        """The Hessian of the smooth part on the free coordinates."""
+        columns = self.A[:, np.flatnonzero(free)]
+        bends = np.ones(self.b.size)
+        if self.loss == "logistic":
+            p = expit(self.A @ x)
+            bends = p * (1 - p)
+        weighted = columns.multiply((self._weights * bends)[:, None]) if sparse.issparse(columns) else (
+            columns * (self._weights * bends)[:, None]
+        )
+        product = columns.T @ weighted
+        dense = product.toarray() if sparse.issparse(product) else product
+        return np.asarray(dense + self.l2 * np.eye(columns.shape[1]))
+
+
+def _matrix(A: Any) -> Any:
+    """A as C-contiguous float64 or canonical CSR, finite, without copying what already is."""
+    if sparse.issparse(A):
+        if A.ndim != 2:
+            raise DataError("A", A, "give a matrix of shape (rows, features)")
+        rows = sparse.csr_array(A, dtype=np.float64)
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        values = rows.data
+    else:
+        try:
+            memory.refuse_beyond("A", np.size(A) * 8, "pass a scipy sparse matrix, or fewer rows")
+            rows = values = np.ascontiguousarray(A, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, MemoryError):
+                raise
+            raise DataError("A", A, "give a matrix of numbers, shape (rows, features)") from None
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise DataError("A", np.shape(A), "give a matrix of shape (rows, features) with at least one feature")
+    if rows.shape[0] == 0:
+        raise DataError("A", rows.shape, "it has no rows; give at least one sample a worker")
+    if not np.isfinite(values).all():
+        where = np.argwhere(~np.isfinite(values))[0].tolist()
+        raise DataError("A", A, f"NaN or infinite entries, the first at {where}; drop or impute them")
+    return rows
+
+
+def _labels(b: ArrayLike, loss: str) -> Vector:
+    try:
+        labels = np.array(b, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("b", b, "give one number a row") from None
+    if labels.ndim != 1:
+        raise DataError("b", b, f"give one number a row; its shape is {labels.shape}")
+    if not np.isfinite(labels).all():
+        raise DataError("b", b, "NaN or infinite labels; drop those rows")
+    if loss == "logistic" and not (np.abs(labels) == 1).all():
+        found = np.unique(labels)[:5]
+        hint = "; 2*b - 1 maps 0/1 to ±1" if set(found.tolist()) <= {0.0, 1.0} else ""
+        raise DataError("b", found, f"the logistic loss needs labels −1 and +1{hint}")
+    return labels
+
+
+def _shards(A: Any, b: Vector, workers: int | ArrayLike) -> tuple[Any, Vector, NDArray[np.int64]]:
+    """Rows sorted by worker, and where each worker's begin."""
+    rows = A.shape[0]
+    if b.size != rows:
+        raise DataError("b", f"{b.size} labels", f"A has {rows} rows; give one label a row")
+    if np.ndim(workers) == 0:
+        n = integer("workers", workers, "give a whole number ≥ 1, or one worker number a row", at_least=1)
+        if n > rows:
+            raise DataError("workers", n, f"there are only {rows} rows; give at most one worker a row")
+        smaller, larger = divmod(rows, n)
+        sizes = np.full(n, smaller, dtype=np.int64)
+        sizes[:larger] += 1
+        return A, b, np.concatenate([[0], np.cumsum(sizes)])
+    owners = np.asarray(workers)
+    if owners.shape != (rows,) or not np.issubdtype(owners.dtype, np.integer):
+        raise DataError("workers", owners, f"give a whole number, or {rows} whole numbers: one worker a row")
+    if owners.min() < 0:
+        raise DataError("workers", int(owners.min()), "number the workers from 0")
+    sizes = np.bincount(owners)
+    if (sizes == 0).any():
+        empty = int(np.flatnonzero(sizes == 0)[0])
+        raise DataError("workers", owners, f"worker {empty} has no rows; number the workers 0 to n − 1 without gaps")
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    if (np.diff(owners) >= 0).all():
+        return A, b, starts
+    order = np.argsort(owners, kind="stable")
+    return A[order], b[order], starts

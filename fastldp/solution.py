@@ -1,0 +1,214 @@
+"""The result of a solve: models, errors along the rounds, ledger, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.errors import FileFormatError
+from fastldp.privacy.ledger import Ledger
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = NDArray[np.float64]
+
+FORMAT = "fastldp solution 1"
+
+
+class Outcome(Enum):
+    """How a solve can end."""
+
+    COMPLETED = "completed"
+    DIVERGED = "diverged"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Status:
+    """How a solve ended, at which round, and what to do about it."""
+
+    outcome: Outcome
+    round: int
+    message: str
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome is Outcome.COMPLETED
+
+    @classmethod
+    def completed(cls, rounds: int) -> Status:
+        return cls(Outcome.COMPLETED, rounds, f"completed {rounds:,} rounds")
+
+    @classmethod
+    def diverged(cls, round_: int, repetitions: list[int], step: float) -> Status:
+        which = ", ".join(map(str, repetitions[:5])) + (", ..." if len(repetitions) > 5 else "")
+        return cls(
+            Outcome.DIVERGED,
+            round_,
+            f"diverged: the average model was not finite at round {round_:,} (repetition {which}); "
+            f"take a smaller step than {step:g}, a bounded regularizer, or a larger budget",
+        )
+
+    @classmethod
+    def interrupted(cls, round_: int, rounds: int) -> Status:
+        return cls(
+            Outcome.INTERRUPTED,
+            round_,
+            f"interrupted after {round_:,} of {rounds:,} rounds; what was recorded until then is kept",
+        )
+
+
+@dataclass(eq=False)
+class Solution:
+    """What `solve` returns; arrays have one row a repetition.
+
+    A repetition that ended early has NaN in the records it did not reach.
+    """
+
+    workers: Array
+    """(repetitions, n, d): the workers' final models."""
+    rounds: NDArray[np.int64]
+    """(records,): the rounds that were recorded."""
+    consensus: Array
+    """(repetitions, records): (1/n) Σᵢ ‖x̄ − xᵢ‖²."""
+    distance: Array
+    """(repetitions, records): ‖x̄ − x*‖² / ‖x*‖², or ‖x̄‖² where x* = 0."""
+    means: Array
+    """(repetitions, records, d): x̄."""
+    messages: Array | None
+    """(repetitions, T, d): what the server saw of the watched worker."""
+    ledger: Ledger | None
+    """What was promised and spent; None for a solve without a budget, which is not private."""
+    status: Status
+    seed: int | None
+    """The seed given; None where the key came from the operating system and was not kept."""
+    seconds: float
+    description: str
+    objective_of: Callable[[Array], float]
+
+    @property
+    def x(self) -> Array:
+        """(repetitions, d): the mean of the workers' final models."""
+        return np.asarray(self.workers.mean(axis=1))
+
+    @property
+    def optimality(self) -> Array:
+        """(repetitions, records): the paper's error, consensus + distance."""
+        return self.consensus + self.distance
+
+    @cached_property
+    def objective(self) -> Array:
+        """(repetitions, records): the objective at x̄; computed when first asked for."""
+        flat = self.means.reshape(-1, self.means.shape[-1])
+        values = [self.objective_of(x) if np.isfinite(x).all() else np.nan for x in flat]
+        return np.array(values).reshape(self.means.shape[:2])
+
+    def summary(self) -> str:
+        """The errors along the rounds and the ledger, as an aligned table."""
+        repetitions, records = self.consensus.shape
+        shown = np.unique(np.linspace(0, records - 1, min(records, 8)).round().astype(int))
+        lines = [
+            self.description,
+            f"{self.status.message}; {repetitions} repetition{'s' * (repetitions != 1)}, {self.seconds:.2f} s",
+            "",
+            f"  {'round':>9}  {'optimality':>11}  {'± std':>9}  {'consensus':>10}  {'distance':>9}  {'objective':>10}",
+        ]
+        for k in shown:
+            errors = self.optimality[:, k]
+            lines.append(
+                f"  {self.rounds[k]:>9,}  {errors.mean():>11.4g}  {errors.std():>9.3g}"
+                f"  {self.consensus[:, k].mean():>10.3g}  {self.distance[:, k].mean():>9.4g}"
+                f"  {self.objective[:, k].mean():>10.6g}"
+            )
+        privacy = self.ledger.summary() if self.ledger else "  none: no budget was given, the messages are not private"
+        return "\n".join([*lines, "", "privacy", privacy])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The mean error along the rounds with one standard deviation either side."""
+        from fastldp.figures import plot_solution
+
+        return plot_solution(self, ax)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one .npz file, whole or not at all."""
+        header = {
+            "format": FORMAT,
+            "status": [self.status.outcome.value, self.status.round, self.status.message],
+            "seed": None if self.seed is None else str(self.seed),
+            "seconds": self.seconds,
+            "description": self.description,
+            "private": self.ledger is not None,
+            "watched": self.messages is not None,
+        }
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in SAVED}
+        if self.messages is not None:
+            arrays["messages"] = self.messages
+        if self.ledger is not None:
+            arrays |= {f"ledger_{name}": value for name, value in self.ledger.to_dict().items()}
+        target = Path(path)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+SAVED = ("workers", "rounds", "consensus", "distance", "means", "objective")
+
+
+def load(path: str | os.PathLike[str]) -> Solution:
+    """A solution that `Solution.save` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+        header = json.loads(str(arrays.pop("header")))
+        if header["format"] != FORMAT:
+            raise KeyError(header["format"])
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise FileFormatError(
+            f"path = {os.fspath(path)!r}: not a whole file written by Solution.save ({error})"
+        ) from None
+    ledger = {name[7:]: _plain(value) for name, value in arrays.items() if name.startswith("ledger_")}
+    outcome, round_, message = header["status"]
+    solution = Solution(
+        workers=arrays["workers"],
+        rounds=arrays["rounds"],
+        consensus=arrays["consensus"],
+        distance=arrays["distance"],
+        means=arrays["means"],
+        messages=arrays.get("messages"),
+        ledger=Ledger.from_dict(ledger) if header["private"] else None,
+        status=Status(Outcome(outcome), round_, message),
+        seed=None if header["seed"] is None else int(header["seed"]),
+        seconds=header["seconds"],
+        description=header["description"],
+        objective_of=_no_problem,
+    )
+    solution.objective = arrays["objective"]
+    return solution
+
+
+def _plain(value: NDArray[Any]) -> Any:
+    return value.item() if value.ndim == 0 else value
+
+
+def _no_problem(x: Array) -> float:
+    raise FileFormatError("a loaded solution knows the objective at its records only")

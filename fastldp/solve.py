@@ -1,0 +1,196 @@
+"""solve(): validate, run, and build the Solution."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import sys
+import threading
+import time
+import types
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from tqdm import tqdm
+
+from fastldp import engine
+from fastldp.algorithms import PrimalDual, Schedule
+from fastldp.errors import ArgumentError, DivergedError, InterruptedSolve, OptimumError, OptimumWarning
+from fastldp.kernels.chacha import key_of
+from fastldp.privacy.budget import Budget
+from fastldp.problem import Problem
+from fastldp.recording import Plan, Record, plan
+from fastldp.solution import Outcome, Solution, Status
+from fastldp.validation import integer, vector
+
+Array = NDArray[np.float64]
+
+# The noise is addressed by the round in 32 bits.
+MOST_ROUNDS = 2**32 - 1
+
+
+def solve(
+    problem: Problem,
+    budget: Budget | None = None,
+    *,
+    rounds: int,
+    algorithm: PrimalDual | None = None,
+    repetitions: int = 1,
+    seed: int | None = None,
+    x0: ArrayLike | None = None,
+    record: Record = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    throw: bool = True,
+) -> Solution:
+    """Solve a problem with locally private messages.
+
+    Parameters
+    ----------
+    budget : the (ε, δ) each worker is promised; None runs without noise, and promises nothing.
+    rounds : T. The variances are allocated for this horizon.
+    algorithm : `PrimalDual()`, the paper's method, where it is not given.
+    repetitions : independent runs, each with noise of its own.
+    seed : the same seed gives the same bits, on any number of threads. None takes a key from the operating
+        system and does not keep it, as a deployment should: who knows the seed can take the noise off.
+    x0 : the start, for all workers; zero, or the point of the regularizer's set nearest to it.
+    record : `Every(k)`, a list of rounds, or `Final()`; `Messages(worker)` keeps that worker's messages, alone
+        or in a list with one of the others. By default at most 100 rounds, evenly spaced.
+    n_jobs : how many cores may be used; all of them by default.
+    progress : whether to show a bar.
+    throw : whether a run that diverged or was interrupted raises (the error carries the solution) or is
+        returned with its status.
+
+    >>> import numpy as np, fastldp as fl
+    >>> rng = np.random.default_rng(0)
+    >>> A = rng.standard_normal((400, 5)) / 3
+    >>> problem = fl.Problem(A, np.sign(A[:, 0]), workers=4, l2=0.1, regularizer=fl.BoxL1(0.01, 10.0))
+    >>> run = fl.solve(problem, fl.Budget(epsilon=1.0, delta=1e-4), rounds=50, repetitions=3, seed=0)
+    >>> run.x.shape, run.optimality.shape
+    ((3, 5), (3, 50))
+    >>> run.ledger.spent_epsilon <= 1.0
+    True
+    """
+    if not isinstance(problem, Problem):
+        raise ArgumentError("problem", problem, "give a fastldp.Problem")
+    if budget is not None and not isinstance(budget, Budget):
+        raise ArgumentError("budget", budget, "give a Budget(epsilon, delta), or None for a run without noise")
+    method = PrimalDual() if algorithm is None else algorithm
+    if not isinstance(method, PrimalDual):
+        raise ArgumentError("algorithm", algorithm, "give an instance such as PrimalDual()")
+    rounds = integer("rounds", rounds, "give a whole number ≥ 1", at_least=1, at_most=MOST_ROUNDS)
+    repetitions = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
+    if n_jobs is not None:
+        n_jobs = integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
+    if seed is not None:
+        seed = integer("seed", seed, "give a whole number from 0 to 2**256 − 1", at_least=0, at_most=2**256 - 1)
+    wanted = plan(record, rounds, problem.n)
+    start = _start(problem, x0)
+
+    began = time.perf_counter()
+    schedule = method.schedule(problem, budget, rounds)
+    optimum = _optimum_or_nan(problem)
+    secret = secrets.randbits(256) if seed is None else seed
+    runs = [engine.Run(schedule, start, key_of(secret, repetition)) for repetition in range(repetitions)]
+    bar = tqdm(total=rounds * repetitions, unit="round", unit_scale=True, disable=not progress, file=sys.stderr)
+    lock = threading.Lock()
+
+    def advanced(count: int) -> None:
+        with lock:
+            bar.update(count)
+
+    with bar, _stop_on_interrupt() as stop:
+        blocks = engine.execute(problem, runs, wanted, optimum, n_jobs=n_jobs, advanced=advanced, stop=stop)
+    seconds = time.perf_counter() - began
+    solution = _solution(problem, budget, schedule, blocks, wanted, optimum, seed, seconds)
+    if throw and solution.status.outcome is Outcome.DIVERGED:
+        raise DivergedError(solution)
+    if throw and solution.status.outcome is Outcome.INTERRUPTED:
+        raise InterruptedSolve(solution)
+    return solution
+
+
+def _start(problem: Problem, x0: ArrayLike | None) -> Array:
+    if x0 is None:
+        return problem.regularizer.prox(np.zeros(problem.d), 0.0)
+    start = vector("x0", x0, problem.d, f"give {problem.d} finite numbers")
+    if not np.isfinite(problem.regularizer.value(start)):
+        raise ArgumentError("x0", x0, "it lies outside the regularizer's set; regularizer.prox(x0, 0.0) is inside")
+    return start
+
+
+def _optimum_or_nan(problem: Problem) -> Array:
+    try:
+        return problem.optimum()
+    except OptimumError as error:
+        warnings.warn(f"distances are recorded as NaN: {error}", OptimumWarning, stacklevel=3)
+        return np.full(problem.d, np.nan)
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets; a second Ctrl-C interrupts at once. Only the main thread hears signals."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: types.FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _solution(
+    problem: Problem,
+    budget: Budget | None,
+    schedule: Schedule,
+    blocks: list[engine.Block],
+    wanted: Plan,
+    optimum: Array,
+    seed: int | None,
+    seconds: float,
+) -> Solution:
+    def lanes(name: str) -> Array:
+        """An array of all blocks with the runs first, empty lanes left out."""
+        arrays: list[Array] = [getattr(block, name)[..., : len(block.runs)] for block in blocks]
+        return np.moveaxis(np.concatenate(arrays, axis=-1), -1, 0)
+
+    workers = np.concatenate([np.moveaxis(block.state.X, -1, 0)[: len(block.runs)] for block in blocks])
+    scale = float(optimum @ optimum)
+    rounds = schedule.deviations.size
+    return Solution(
+        workers=workers,
+        rounds=wanted.rounds,
+        consensus=lanes("consensus"),
+        distance=lanes("distance") / (scale if scale > 0 else 1.0),
+        means=lanes("means"),
+        messages=lanes("messages") if wanted.worker >= 0 else None,
+        ledger=schedule.ledger,
+        status=_status(blocks, rounds, schedule.step),
+        seed=seed,
+        seconds=seconds,
+        description=f"{problem}, step {schedule.step:g}, {rounds:,} rounds",
+        objective_of=problem.objective,
+    )
+
+
+def _status(blocks: list[engine.Block], rounds: int, step: float) -> Status:
+    failed = np.concatenate([block.failed for block in blocks])
+    done = min(block.done for block in blocks)
+    if failed.any():
+        return Status.diverged(int(failed[failed > 0].min()), np.flatnonzero(failed).tolist(), step)
+    if done < rounds:
+        return Status.interrupted(done, rounds)
+    return Status.completed(rounds)
+

@@ -1,0 +1,66 @@
+"""Checks that turn a bad argument into an error that names it, before any work starts."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.errors import ArgumentError, UnknownNameError
+
+
+def real(
+    argument: str,
+    value: Any,
+    remedy: str,
+    *,
+    above: float = -math.inf,
+    at_least: float = -math.inf,
+    below: float = math.inf,
+    error: type[ArgumentError] = ArgumentError,
+) -> float:
+    """A finite real number within the limits."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | np.number):
+        raise error(argument, value, remedy)
+    number = float(value)
+    if not (math.isfinite(number) and number > above and number >= at_least and number < below):
+        raise error(argument, value, remedy)
+    return number
+
+
+def integer(argument: str, value: Any, remedy: str, *, at_least: int, at_most: int | None = None) -> int:
+    """A whole number within the limits; 3.0 is not one, True is not one."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise ArgumentError(argument, value, remedy)
+    number = int(value)
+    if number < at_least or (at_most is not None and number > at_most):
+        raise ArgumentError(argument, value, remedy)
+    return number
+
+
+def known_name(argument: str, value: Any, known: Collection[str]) -> str:
+    """One of the known names; the error lists them and suggests the nearest."""
+    if isinstance(value, str) and value in known:
+        return value
+    names = ", ".join(repr(name) for name in known)
+    near = difflib.get_close_matches(str(value), known, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    raise UnknownNameError(argument, value, f"use one of {names}{hint}")
+
+
+def vector(argument: str, value: Any, length: int, remedy: str) -> NDArray[np.float64]:
+    """A finite float64 vector of the given length, as a copy of the caller's."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(argument, value, remedy) from None
+    if array.shape != (length,):
+        raise ArgumentError(argument, value, f"{remedy}; its shape is {array.shape}, not {(length,)}")
+    if not np.isfinite(array).all():
+        raise ArgumentError(argument, value, f"{remedy}; it has NaN or infinite entries")
+    return array

@@ -1,0 +1,1 @@
+"""The compiled half of fastldp: formulas on lanes of runs. Neither validates nor prints."""

@@ -1,0 +1,61 @@
+"""Small problems of every kind, each as the package takes it and as the oracle does."""
+
+from typing import Any, NamedTuple
+
+import naive
+import numpy as np
+from scipy import sparse
+
+import fastldp as fl
+
+WEIGHTS = np.array([0.002, 0.0, 0.03, 0.01, 0.05, 0.0, 0.02, 0.01, 0.015])
+
+# Each regularizer with its oracle; sizes chosen so that the set binds at the optimum.
+REGULARIZERS: dict[str, tuple[fl.Regularizer, naive.Regularizer]] = {
+    "zero": (fl.Zero(), naive.zero()),
+    "box_l1": (fl.BoxL1(0.01, 0.6), naive.box_l1(0.01, 0.6)),
+    "box_l1_vector": (fl.BoxL1(WEIGHTS, 0.5), naive.box_l1(WEIGHTS, 0.5)),
+    "box": (fl.Box(0.3), naive.box(0.3)),
+    "l2_ball": (fl.L2Ball(0.7), naive.l2_ball(0.7)),
+    "l1_ball": (fl.L1Ball(0.9), naive.l1_ball(0.9)),
+    "simplex": (fl.Simplex(0.8), naive.simplex(0.8)),
+}
+
+
+class Case(NamedTuple):
+    """One problem twice."""
+
+    problem: fl.Problem
+    shards: naive.Shards
+    loss: str
+    l2: float
+    g: naive.Regularizer
+
+
+def make(
+    regularizer: str = "zero",
+    *,
+    loss: str = "logistic",
+    layout: str = "dense",
+    sizes: tuple[int, ...] = (12, 12, 12),
+    l2: float = 0.1,
+    gradient_bound: float | None = None,
+    seed: int = 7,
+) -> Case:
+    """A problem with nine features and shards of the given sizes, heterogeneous on purpose."""
+    rng = np.random.default_rng(seed)
+    rows, d = sum(sizes), WEIGHTS.size
+    A = rng.standard_normal((rows, d)) / 2
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    A += 0.3 * rng.standard_normal((len(sizes), d))[owners]
+    if layout == "csr":
+        A[rng.random((rows, d)) < 0.5] = 0.0
+    scores = A @ rng.standard_normal(d) + 0.3 * rng.standard_normal(rows)
+    b = np.where(scores > 0, 1.0, -1.0) if loss == "logistic" else scores
+    ours, theirs = REGULARIZERS[regularizer]
+    data: Any = sparse.csr_array(A) if layout == "csr" else A
+    problem = fl.Problem(
+        data, b, workers=owners, loss=loss, l2=l2, regularizer=ours, gradient_bound=gradient_bound
+    )
+    shards = [(A[owners == i], b[owners == i]) for i in range(len(sizes))]
+    return Case(problem, shards, loss, l2, theirs)

@@ -1,0 +1,575 @@
+"""The oracle: the paper in plain NumPy and plain loops, importing nothing of fastldp.
+
+Zhang, Fay and Johansson, "Dynamic Privacy Allocation for Locally Differentially Private Federated Learning
+with Composite Objectives". Equations are cited by their labels in paper.tex (eq-alg-Lambda, lem-descent);
+"design" is design.md, which decides what the paper leaves open. Slow on purpose: one formula a function.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Shards = list[tuple[Array, Array]]
+
+# --------------------------------------------------------------------------- noise: design §4, RFC 8439
+
+MASK = 0xFFFFFFFF
+CONSTANTS = [0x61707865, 0x3320646E, 0x79622D32, 0x6B206574]  # "expand 32-byte k"
+COLUMNS = [(0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15)]
+DIAGONALS = [(0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14)]
+
+
+def rotate_left(word: int, count: int) -> int:
+    """word <<< count on 32 bits (RFC 8439 §2.1)."""
+    return ((word << count) | (word >> (32 - count))) & MASK
+
+
+def quarter_round(state: list[int], a: int, b: int, c: int, d: int) -> None:
+    """RFC 8439 §2.1, in place on the words a, b, c, d of the state."""
+    for left, right, turned, count in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
+        state[left] = (state[left] + state[right]) & MASK
+        state[turned] = rotate_left(state[turned] ^ state[left], count)
+
+
+def chacha20_block(key: list[int], words: tuple[int, int, int, int]) -> list[int]:
+    """The 16 output words of RFC 8439 §2.3; words are the state's words 12 (counter) to 15."""
+    initial = [*CONSTANTS, *key, *words]
+    state = list(initial)
+    for _ in range(10):
+        for a, b, c, d in COLUMNS + DIAGONALS:
+            quarter_round(state, a, b, c, d)
+    return [(mixed + first) & MASK for mixed, first in zip(state, initial, strict=True)]
+
+
+def key_of(seed: int, repetition: int) -> list[int]:
+    """The key of a run: blake2b of (seed, repetition) as 8 little-endian words (design §4, Noise)."""
+    material = seed.to_bytes(32, "little") + repetition.to_bytes(8, "little")
+    digest = hashlib.blake2b(material, digest_size=32, person=b"fastldp noise v1").digest()
+    return [int.from_bytes(digest[4 * i : 4 * i + 4], "little") for i in range(8)]
+
+
+def uniform_bits(high: int, low: int) -> int:
+    """The 53-bit integer k for which high·2⁻³² + (low >> 11)·2⁻⁵³ = k·2⁻⁵³, exactly."""
+    return (high << 21) | (low >> 11)
+
+
+def cos_sin_turn(bits: int) -> tuple[float, float]:
+    """(cos 2πu, sin 2πu) for u = bits·2⁻⁵³: whole quarter turns are taken off on integers, without error."""
+    quarter = (bits + (1 << 50)) >> 51
+    angle = 2.0 * math.pi * ((bits - (quarter << 51)) * 2.0**-53)  # within ±π/4
+    c, s = math.cos(angle), math.sin(angle)
+    return [(c, s), (-s, c), (-c, -s), (s, -c)][quarter % 4]
+
+
+def box_muller(w0: int, w1: int, w2: int, w3: int) -> tuple[float, float]:
+    """Two normals of four words: r = √(−2 ln u1) with u1 in (0, 1]; (r cos 2πu2, r sin 2πu2) (design §4)."""
+    u1 = (uniform_bits(w0, w1) + 1) * 2.0**-53
+    radius = math.sqrt(-2.0 * math.log(u1))
+    c, s = cos_sin_turn(uniform_bits(w2, w3))
+    return radius * c, radius * s
+
+
+def normals(seed: int, repetition: int, worker: int, round_: int, d: int, purpose: int = 0) -> Array:
+    """The d normals at an address: words 12..15 are (j // 8, round from 1, worker from 0, purpose)."""
+    key = key_of(seed, repetition)
+    values: list[float] = []
+    for block in range((d + 7) // 8):
+        w = chacha20_block(key, (block, round_, worker, purpose))
+        for p in range(4):
+            values.extend(box_muller(w[4 * p], w[4 * p + 1], w[4 * p + 2], w[4 * p + 3]))
+    return np.array(values[:d])
+
+
+# --------------------------------------------------------------------------- losses: eqn:basic_opt, eq-logreg
+
+
+def slope(loss: str, margin: float, label: float) -> float:
+    """dφ/d(margin): −b/(1 + exp(margin·b)) of eq-logreg's φ, or margin − b of the squared loss."""
+    if loss == "squared":
+        return margin - label
+    small = math.exp(-abs(margin * label))  # never overflows
+    return -label * (small if margin * label > 0 else 1.0) / (1.0 + small)
+
+
+def loss_value(loss: str, margin: float, label: float) -> float:
+    """φ: ln(1 + exp(−margin·b)) (eq-logreg) or ½(margin − b)²."""
+    if loss == "squared":
+        return 0.5 * (margin - label) ** 2
+    return float(np.logaddexp(0.0, -margin * label))
+
+
+def clipped(v: Array, bound: float) -> Array:
+    """v scaled to norm ≤ bound: the paper's Ĉ of Table 1, design §2 'Sensitivity and B'."""
+    norm = float(np.linalg.norm(v))
+    return v if norm <= bound else v * (bound / norm)
+
+
+def gradient(loss: str, A: Array, b: Array, x: Array, clip: float = math.inf) -> Array:
+    """The data part of ∇f_i(x): (1/m_i) Σ_l ∇f_il(x), each sample's clipped (eqn:basic_opt, without l2)."""
+    total = np.zeros(len(x))
+    for row, label in zip(A, b, strict=True):
+        total += clipped(slope(loss, float(row @ x), float(label)) * row, clip)
+    return total / len(b)
+
+
+def full_gradient(loss: str, A: Array, b: Array, l2: float, x: Array) -> Array:
+    """∇f_i(x) with the l2 term, which design §2 counts to f_i."""
+    return gradient(loss, A, b, x) + l2 * x
+
+
+def local_objective(loss: str, A: Array, b: Array, l2: float, x: Array) -> float:
+    """f_i(x) = (1/m_i) Σ_l φ(a_ilᵀx, b_il) + (l2/2)‖x‖² (design §2, Problem)."""
+    total = 0.0
+    for row, label in zip(A, b, strict=True):
+        total += loss_value(loss, float(row @ x), float(label))
+    return total / len(b) + 0.5 * l2 * float(x @ x)
+
+
+# --------------------------------------------------------------------------- regularizers: asm:g-prox
+
+
+class Regularizer(NamedTuple):
+    """g by its value and its prox: prox(z, s) = argmin_u s·g(u) + ½‖z − u‖²."""
+
+    value: Callable[[Array], float]
+    prox: Callable[[Array, float], Array]
+
+
+def indicator(inside: bool) -> float:
+    """0 on the set, ∞ off it."""
+    return 0.0 if inside else math.inf
+
+
+def at_most(value: float, limit: float) -> bool:
+    """value ≤ limit up to rounding, so that a projection lies in its own set."""
+    return value <= limit * (1.0 + 1e-12)
+
+
+def box_l1(weight: float | Array, bound: float) -> Regularizer:
+    """The paper's example (2): Σ ω_j|z_j| over [−α, α]^d; prox = min{max{|z| − sω, 0}, α}·sign(z)."""
+
+    def value(x: Array) -> float:
+        return float(np.sum(weight * np.abs(x))) + box(bound).value(x)
+
+    def prox(z: Array, scale: float) -> Array:
+        return np.minimum(np.maximum(np.abs(z) - scale * weight, 0.0), bound) * np.sign(z)
+
+    return Regularizer(value, prox)
+
+
+def box(bound: float) -> Regularizer:
+    """The indicator of [−α, α]^d (the paper's example (1)); prox is the projection."""
+    return Regularizer(
+        lambda x: indicator(at_most(float(np.max(np.abs(x))), bound)),
+        lambda z, scale: np.minimum(np.maximum(z, -bound), bound),
+    )
+
+
+def l2_ball(radius: float) -> Regularizer:
+    """The indicator of ‖x‖₂ ≤ r; the projection scales to the sphere."""
+    return Regularizer(
+        lambda x: indicator(at_most(float(np.linalg.norm(x)), radius)),
+        lambda z, scale: clipped(z, radius),
+    )
+
+
+def project_simplex(z: Array, radius: float) -> Array:
+    """Onto {x ≥ 0, Σx = r}: (z − θ)₊, θ of the longest prefix of sorted z that stays positive."""
+    theta, total = 0.0, 0.0
+    for count, entry in enumerate(sorted(z.tolist(), reverse=True), start=1):
+        total += entry
+        if entry > (total - radius) / count:
+            theta = (total - radius) / count
+    return np.maximum(z - theta, 0.0)
+
+
+def simplex(radius: float) -> Regularizer:
+    """The indicator of {x ≥ 0, Σx = r}."""
+
+    def value(x: Array) -> float:
+        return indicator(bool(np.all(x >= 0.0)) and math.isclose(float(np.sum(x)), radius, rel_tol=1e-12))
+
+    return Regularizer(value, lambda z, scale: project_simplex(z, radius))
+
+
+def l1_ball(radius: float) -> Regularizer:
+    """The indicator of ‖x‖₁ ≤ r; from outside, project |z| onto the simplex and put the signs back."""
+
+    def prox(z: Array, scale: float) -> Array:
+        return z if float(np.sum(np.abs(z))) <= radius else np.sign(z) * project_simplex(np.abs(z), radius)
+
+    return Regularizer(lambda x: indicator(at_most(float(np.sum(np.abs(x))), radius)), prox)
+
+
+def zero() -> Regularizer:
+    """g = 0: the prox is the identity."""
+    return Regularizer(lambda x: 0.0, lambda z, scale: z)
+
+
+def objective(loss: str, shards: Shards, l2: float, g: Regularizer, x: Array) -> float:
+    """(1/n) Σ_i f_i(x) + g(x) (eqn:basic_opt)."""
+    return sum(local_objective(loss, A, b, l2, x) for A, b in shards) / len(shards) + g.value(x)
+
+
+# --------------------------------------------------------------------------- constants: asm-convex, design §2
+
+
+def eigenvalues(A: Array) -> Array:
+    """The spectrum of AᵀA/m, ascending."""
+    return np.asarray(np.linalg.eigvalsh(A.T @ A / len(A)), dtype=np.float64)
+
+
+def smoothness(loss: str, shards: Shards, l2: float) -> float:
+    """L_f = max_i L_i / n; L_i = c·λmax(AᵀA)/m_i + l2 with c = 1/4 (logistic) or 1 (squared)."""
+    curvature = 0.25 if loss == "logistic" else 1.0
+    return max(curvature * float(eigenvalues(A)[-1]) + l2 for A, _ in shards) / len(shards)
+
+
+def strong_convexity(loss: str, shards: Shards, l2: float) -> float:
+    """μ_f = min_i μ_i / n; μ_i = l2 (logistic) or λmin(AᵀA)/m_i + l2 (squared)."""
+    curvature = 0.0 if loss == "logistic" else 1.0
+    return min(curvature * max(float(eigenvalues(A)[0]), 0.0) + l2 for A, _ in shards) / len(shards)
+
+
+def gradient_bound_logistic(A: Array) -> float:
+    """B = max_l ‖a_l‖, since |dφ/d(margin)| < 1 (design §2, Sensitivity and B)."""
+    return max(float(np.linalg.norm(row)) for row in A)
+
+
+# --------------------------------------------------------------------------- privacy: lem-total-dp, thm-final
+
+
+def rho_zcdp(epsilon: float, delta: float) -> float:
+    """The ρ of eq-epsilon, ε = ρ + 2√(ρ ln(1/δ)): ρ = (√(ε + ln(1/δ)) − √ln(1/δ))²."""
+    log = math.log(1.0 / delta)
+    return (math.sqrt(epsilon + log) - math.sqrt(log)) ** 2
+
+
+def normal_cdf(z: float) -> float:
+    """Φ(z), accurate in the left tail."""
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+
+def delta_gdp(rho: float, epsilon: float) -> float:
+    """δ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) with μ² = 2ρ (design §2, Accounting)."""
+    mu = math.sqrt(2.0 * rho)
+    return normal_cdf(-epsilon / mu + mu / 2.0) - math.exp(epsilon) * normal_cdf(-epsilon / mu - mu / 2.0)
+
+
+def rho_spent(variances: Array, B: float, n: int, m: int) -> float:
+    """ρ = Σ_t 2B²/(n²m²ξ_t²) (lem-total-dp)."""
+    return sum(2.0 * B**2 / (n**2 * m**2 * float(variance)) for variance in variances)
+
+
+def dynamic_variances(T: int, step: float, mu: float, B: float, rho: float, n: int, m: int) -> Array:
+    """ξ_t² = √(π/q_t), q_t = (1 − γ min{μ_f, 1})^(T−t), √π = 2B² Σ√q_t/(ρn²m²) (eq-variance)."""
+    q = np.array([(1.0 - step * min(mu, 1.0)) ** (T - t) for t in range(1, T + 1)])
+    root_pi = 2.0 * B**2 * float(np.sum(np.sqrt(q))) / (rho * n**2 * m**2)
+    variances: Array = root_pi / np.sqrt(q)
+    return variances
+
+
+def static_variances(T: int, B: float, rho: float, n: int, m: int) -> Array:
+    """ξ_t² = 2B²T/(ρn²m²) for every t (after lem-descent)."""
+    return np.full(T, 2.0 * B**2 * T / (rho * n**2 * m**2))
+
+
+def local_variance(releases: int, clip: float, rho: float, m: int) -> float:
+    """σ² = 2C²·releases/(ρm²), of each release of a baseline: sensitivity 2C/m (design §2, Baselines)."""
+    return 2.0 * clip**2 * releases / (rho * m**2)
+
+
+def release(q: Array, sigma: float, noise: Array, grid: float) -> Array:
+    """h = s·(round(q/s) + round(σN/s)), or q + σN without a grid (design §2, One release)."""
+    if grid == 0.0:
+        return q + sigma * noise
+    h: Array = grid * (np.rint(q / grid) + np.rint(sigma * noise / grid))
+    return h
+
+
+class Address(NamedTuple):
+    """Where a draw of noise lives (design §4, Noise): the arguments of `normals`."""
+
+    seed: int
+    repetition: int
+    worker: int
+    round_: int
+    d: int
+    purpose: int = 0
+
+
+def released_gradient(
+    loss: str,
+    shard: tuple[Array, Array],
+    x: Array,
+    parts: int,
+    sigma: float,
+    at: Address,
+    grid: float,
+    clip: float,
+) -> Array:
+    """h = release of ∇f_i(x)/parts: all a worker computes from its data (design §2, One release)."""
+    q = gradient(loss, *shard, x, clip) / parts
+    noise = normals(*at) if sigma > 0.0 else np.zeros(at.d)
+    return release(q, sigma, noise, grid)
+
+
+# --------------------------------------------------------------------------- Algorithm 1: eq-alg-Lambda
+
+
+class History(NamedTuple):
+    """x^t and Λ^t for t = 1..T+1, and of every round the messages x̃_i and their mean."""
+
+    x: Array  # (T+1, n, d)
+    dual: Array  # (T+1, n, d)
+    messages: Array  # (T, n, d)
+    mean: Array  # (T, d)
+
+
+def primal_dual(
+    shards: Shards,
+    loss: str,
+    l2: float,
+    g: Regularizer,
+    x0: Array,
+    step: float,
+    deviations: Array,
+    seed: int,
+    repetition: int,
+    grid: float = 0.0,
+    clip: float = math.inf,
+    rounds: int | None = None,
+) -> History:
+    """Algorithm 1 with the deviations ξ_{i,t} as (n, T); `rounds` stops before the horizon T.
+
+    x0 is x¹, one for all or one a worker. The l2 term is added after the release: it knows no data.
+    """
+    n, d = len(shards), x0.shape[-1]
+    T = deviations.shape[1] if rounds is None else rounds
+    x, dual = np.zeros((T + 1, n, d)), np.zeros((T + 1, n, d))
+    messages, mean = np.zeros((T, n, d)), np.zeros((T, d))
+    x[0] = x0
+    for t in range(T):
+        for i in range(n):
+            at = Address(seed, repetition, i, t + 1, d)
+            h = released_gradient(loss, shards[i], x[t, i], n, float(deviations[i, t]), at, grid, clip)
+            messages[t, i] = x[t, i] - step * (h + l2 * x[t, i] / n + dual[t, i])
+        mean[t] = sum(messages[t]) / n
+        for i in range(n):
+            dual[t + 1, i] = dual[t, i] + messages[t, i] - mean[t]
+            z = messages[t, i] - step * (messages[t, i] - mean[t])
+            x[t + 1, i] = g.prox(z, step / n)
+    return History(x, dual, messages, mean)
+
+
+def dual_star(loss: str, shards: Shards, l2: float, x_star: Array) -> Array:
+    """Λ* = Ly*: eq-fix-8 with z* of eq-z* gives Λ_i* = −∇f_i(x*)/n + (1/n²) Σ_j ∇f_j(x*)."""
+    n = len(shards)
+    gradients = [full_gradient(loss, A, b, l2, x_star) for A, b in shards]
+    return np.array([-gradients[i] / n + sum(gradients) / n**2 for i in range(n)])
+
+
+# --------------------------------------------------------------------------- metrics: the experiments
+
+
+def squared_norm(v: Array) -> float:
+    """‖v‖²."""
+    return float(v @ v)
+
+
+def consensus(x: Array) -> float:
+    """(1/n) Σ_i ‖x̄ − x_i‖², x̄ the mean of the models: optimality's first term."""
+    n, mean = len(x), sum(x) / len(x)
+    return sum(squared_norm(mean - x[i]) for i in range(n)) / n
+
+
+def distance(x: Array, x_star: Array) -> float:
+    """‖x̄ − x*‖²/‖x*‖²: optimality's second term."""
+    return squared_norm(sum(x) / len(x) - x_star) / squared_norm(x_star)
+
+
+def optimality(x: Array, x_star: Array) -> float:
+    """The error of the paper's experiments (design §2, Metric)."""
+    return consensus(x) + distance(x, x_star)
+
+
+def lyapunov(x: Array, dual: Array, x_star: Array, dual_star: Array, step: float) -> float:
+    """Φ = ‖x − x*‖² + γ‖y − y*‖² (before lem-descent); y and y* lie in range(L), where Λ = Ly = y."""
+    n = len(x)
+    primal = sum(squared_norm(x[i] - x_star) for i in range(n))
+    return primal + step * sum(squared_norm(dual[i] - dual_star[i]) for i in range(n))
+
+
+# --------------------------------------------------------------------------- baselines: design §2
+
+
+class Averaging(NamedTuple):
+    """The server's models x^t, t = 1..T+1, and where the local steps of each round ended."""
+
+    x: Array  # (T+1, d)
+    local: Array  # (T, n, d)
+
+
+def fedavg(
+    shards: Shards,
+    loss: str,
+    l2: float,
+    x0: Array,
+    step: float,
+    local_steps: int,
+    server_step: float,
+    deviations: Array,
+    rounds: int,
+    seed: int,
+    repetition: int,
+    grid: float = 0.0,
+    clip: float = math.inf,
+) -> Averaging:
+    """DP-FedAvg: K steps y ← y − η(∇f_i(y) + noise), then x ← x + η_g mean_i(y_i − x); deviations (n,)."""
+    n, d = len(shards), len(x0)
+    x, local = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
+    x[0] = x0
+    for t in range(rounds):
+        for i in range(n):
+            y = x[t]
+            for k in range(local_steps):
+                at = Address(seed, repetition, i, t + 1, d, k)
+                h = released_gradient(loss, shards[i], y, 1, float(deviations[i]), at, grid, clip)
+                y = y - step * (h + l2 * y)
+            local[t, i] = y
+        x[t + 1] = x[t] + server_step * (sum(local[t] - x[t]) / n)
+    return Averaging(x, local)
+
+
+class Scaffold(NamedTuple):
+    """As Averaging, with the control variates c_i^t and c^t, t = 1..T+1."""
+
+    x: Array  # (T+1, d)
+    local: Array  # (T, n, d)
+    control: Array  # (T+1, n, d)
+    server_control: Array  # (T+1, d)
+
+
+def scaffold(
+    shards: Shards,
+    loss: str,
+    l2: float,
+    x0: Array,
+    step: float,
+    local_steps: int,
+    server_step: float,
+    deviations: Array,
+    rounds: int,
+    seed: int,
+    repetition: int,
+    grid: float = 0.0,
+    clip: float = math.inf,
+    warm_start: bool = False,
+) -> Scaffold:
+    """DP-SCAFFOLD: y ← y − η(∇f_i(y) + noise − c_i + c), c_i⁺ = c_i − c + (x − y)/(Kη), c += mean c_i⁺ − c_i.
+
+    The warm start's releases are addressed as round 0: c_i = mean of K noisy gradients at x0, c = mean c_i.
+    """
+    n, d, K = len(shards), len(x0), local_steps
+    x, local = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
+    control, server_control = np.zeros((rounds + 1, n, d)), np.zeros((rounds + 1, d))
+    x[0] = x0
+
+    def noisy_gradient(i: int, round_: int, k: int, y: Array) -> Array:
+        at = Address(seed, repetition, i, round_, d, k)
+        return released_gradient(loss, shards[i], y, 1, float(deviations[i]), at, grid, clip) + l2 * y
+
+    if warm_start:
+        for i in range(n):
+            control[0, i] = sum(noisy_gradient(i, 0, k, x0) for k in range(K)) / K
+        server_control[0] = sum(control[0]) / n
+    for t in range(rounds):
+        for i in range(n):
+            y = x[t]
+            for k in range(K):
+                y = y - step * (noisy_gradient(i, t + 1, k, y) - control[t, i] + server_control[t])
+            local[t, i] = y
+            control[t + 1, i] = control[t, i] - server_control[t] + (x[t] - y) / (K * step)
+        x[t + 1] = x[t] + server_step * (sum(local[t] - x[t]) / n)
+        server_control[t + 1] = server_control[t] + sum(control[t + 1] - control[t]) / n
+    return Scaffold(x, local, control, server_control)
+
+
+class Releases(NamedTuple):
+    """The server's models x^t, t = 1..T+1 (of AC-SA the aggregates), and what the workers released."""
+
+    x: Array  # (T+1, d)
+    messages: Array  # (T, n, d)
+
+
+def isrl(
+    shards: Shards,
+    loss: str,
+    l2: float,
+    g: Regularizer,
+    x0: Array,
+    step: float,
+    deviations: Array,
+    rounds: int,
+    seed: int,
+    repetition: int,
+    grid: float = 0.0,
+    clip: float = math.inf,
+) -> Releases:
+    """ISRL-DP: x ← P(x − η mean_i(∇f_i(x) + noise)), P the projection of g where there is one."""
+    n, d = len(shards), len(x0)
+    x, messages = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
+    x[0] = x0
+    for t in range(rounds):
+        for i in range(n):
+            at = Address(seed, repetition, i, t + 1, d)
+            messages[t, i] = released_gradient(loss, shards[i], x[t], 1, float(deviations[i]), at, grid, clip)
+        x[t + 1] = g.prox(x[t] - step * (sum(messages[t]) / n + l2 * x[t]), step)
+    return Releases(x, messages)
+
+
+def tail_mean(x: Array, count: int) -> Array:
+    """ISRL-DP's answer: the mean of the last `count` of x²..x^{T+1}, or with 0 the last alone."""
+    tail = x[1:][-max(count, 1) :]
+    return np.asarray(sum(tail) / len(tail))
+
+
+def isrl_accelerated(
+    shards: Shards,
+    loss: str,
+    l2: float,
+    g: Regularizer,
+    x0: Array,
+    upsilon: float,
+    mu: float,
+    deviations: Array,
+    rounds: int,
+    seed: int,
+    repetition: int,
+    grid: float = 0.0,
+    clip: float = math.inf,
+) -> Releases:
+    """Accelerated ISRL-DP (Lowy and Razaviyayn 2023), one stage of Ghadimi and Lan's AC-SA (2012).
+
+    α_r = 2/(r+1), η_r = 4υ/(r(r+1)); w_md mixes w_ag and w; w minimises over the set of g
+    α[⟨h, w⟩ + (μ/2)‖w_md − w‖²] + ½[(1−α)μ + η]‖w_old − w‖²; w_ag ← αw + (1−α)w_ag.
+    """
+    n, d = len(shards), len(x0)
+    x, messages = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
+    x[0] = w = x0
+    for t in range(rounds):
+        alpha, eta = 2.0 / (t + 2), 4.0 * upsilon / ((t + 1) * (t + 2))
+        pull = (1.0 - alpha) * mu + eta
+        md = ((1.0 - alpha) * (mu + eta) * x[t] + alpha * pull * w) / (eta + (1.0 - alpha**2) * mu)
+        for i in range(n):
+            at = Address(seed, repetition, i, t + 1, d)
+            messages[t, i] = released_gradient(loss, shards[i], md, 1, float(deviations[i]), at, grid, clip)
+        h = sum(messages[t]) / n + l2 * md
+        w = g.prox((alpha * mu * md + pull * w - alpha * h) / (mu + eta), alpha / (mu + eta))
+        x[t + 1] = alpha * w + (1.0 - alpha) * x[t]
+    return Releases(x, messages)

@@ -1,0 +1,217 @@
+"""Conversions, allocation and ledger: the paper's formulas, exactness over ten million rounds, rounding towards privacy."""
+
+import math
+
+import cases
+import naive
+import numpy as np
+import pytest
+
+import fastldp as fl
+from fastldp.errors import ArgumentError, BudgetError, UnknownNameError
+from fastldp.privacy import allocation, delta_of, dynamic_variances, epsilon_of, rho_of, static_variances
+
+METHODS = ("zcdp", "zcdp-tight", "gdp")
+BUDGETS = [(1.0, 1e-4), (0.5, 1e-5), (8.0, 1e-9), (0.01, 1e-3), (100.0, 1e-6)]
+
+
+# The figures of the method's description, at (1, 1e-4) and (0.5, 1e-5).
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "figures"),
+    [(1.0, 1e-4, (0.025763, 0.040633, 0.049267)), (0.5, 1e-5, (0.005314, 0.008506, 0.010112))],
+)
+def test_known_figures(epsilon: float, delta: float, figures: tuple[float, ...]) -> None:
+    computed = [rho_of(epsilon, delta, method) for method in METHODS]
+    np.testing.assert_allclose(computed, figures, atol=6e-7)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+def test_zcdp_is_the_papers_formula(epsilon: float, delta: float) -> None:
+    assert rho_of(epsilon, delta) == pytest.approx(naive.rho_zcdp(epsilon, delta), rel=1e-10)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+def test_gdp_is_the_exact_profile(epsilon: float, delta: float) -> None:
+    rho = rho_of(epsilon, delta, "gdp")
+    assert naive.delta_gdp(rho, epsilon) == pytest.approx(delta, rel=1e-6)
+    assert delta_of(rho, epsilon, "gdp") == pytest.approx(delta, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("epsilon", "delta"), BUDGETS)
+def test_conversions_are_inverse_and_never_promise_too_much(method: str, epsilon: float, delta: float) -> None:
+    rho = rho_of(epsilon, delta, method)
+    assert epsilon_of(rho, delta, method) <= epsilon
+    assert epsilon_of(rho, delta, method) == pytest.approx(epsilon, rel=1e-9)
+
+
+def test_each_accounting_needs_less_noise_than_the_one_before() -> None:
+    for epsilon, delta in BUDGETS:
+        paper, tight, exact = (rho_of(epsilon, delta, method) for method in METHODS)
+        assert paper < tight < exact
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 10, 1000, 8000])
+@pytest.mark.parametrize("mu", [0.005, 0.3, 2.0])
+def test_allocations_are_theorem_1(rounds: int, mu: float) -> None:
+    bound, rho, n, m, step = 1.3, 0.0257, 20, 100, 0.25
+    sensitivity = 2 * bound / (n * m)
+    dynamic = dynamic_variances(rounds, rho, sensitivity=sensitivity, contraction=step * min(mu, 1.0))
+    np.testing.assert_allclose(dynamic, naive.dynamic_variances(rounds, step, mu, bound, rho, n, m), rtol=1e-11)
+    static = static_variances(rounds, rho, sensitivity=sensitivity)
+    np.testing.assert_allclose(static, naive.static_variances(rounds, bound, rho, n, m), rtol=1e-12)
+
+
+@pytest.mark.parametrize("rounds", [1, 7, 1000, 100_000, 10_000_000])
+@pytest.mark.parametrize("contraction", [0.0, 1e-9, 0.00125, 0.25])
+def test_allocation_spends_the_budget_exactly(rounds: int, contraction: float) -> None:
+    rho, sensitivity = 0.0257, 1e-3
+    variances = dynamic_variances(rounds, rho, sensitivity=sensitivity, contraction=contraction)
+    assert np.isfinite(variances).all()
+    assert (variances > 0).all()
+    assert (np.diff(variances) <= 0).all()
+    total = math.fsum(sensitivity**2 / (2 * variances))
+    assert total <= rho
+    assert total == pytest.approx(rho, rel=1e-12)
+
+
+def test_allocation_matches_logarithms_where_the_plain_formula_underflows() -> None:
+    rounds, contraction, rho, sensitivity = 10_000_000, 1e-4, 0.03, 1e-3
+    variances = dynamic_variances(rounds, rho, sensitivity=sensitivity, contraction=contraction)
+    # √q_t shrinks by √(1 − c) a round: the plain q_1 is e^{−1000}, which no float64 holds.
+    ratios = np.log(variances[-5_000_000:-1] / variances[-4_999_999:])
+    np.testing.assert_allclose(ratios, -0.5 * math.log1p(-contraction), atol=1e-13)
+    total = (1 - math.exp(rounds * 0.5 * math.log1p(-contraction))) / (1 - math.sqrt(1 - contraction))
+    assert variances[-1] == pytest.approx(sensitivity**2 / (2 * rho) * total, rel=1e-10)
+
+
+def test_dynamic_allocation_beats_others_on_the_bound() -> None:
+    """It minimises Σ q_t ξ_t² at the same ρ: perturbing it can only do worse."""
+    rho, sensitivity, contraction, rounds = 0.03, 1e-3, 0.01, 500
+    best = dynamic_variances(rounds, rho, sensitivity=sensitivity, contraction=contraction)
+    q = (1 - contraction) ** np.arange(rounds - 1, -1, -1)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        other = best * np.exp(0.3 * rng.standard_normal(rounds))
+        other *= allocation.spent(other, sensitivity) / rho
+        assert q @ best <= q @ other
+
+
+def test_budget_values() -> None:
+    assert fl.Budget(1.0, 1e-4).rho == rho_of(1.0, 1e-4)
+    each = fl.Budget(np.array([0.5, 1.0]), 1e-4, "gdp").rho
+    np.testing.assert_array_equal(each, [rho_of(0.5, 1e-4, "gdp"), rho_of(1.0, 1e-4, "gdp")])
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.inf, math.nan, "one", None, True, [1.0, -1.0], [[1.0]], []])
+def test_bad_epsilon(epsilon: object) -> None:
+    with pytest.raises(BudgetError, match="^epsilon = "):
+        fl.Budget(epsilon, 1e-4)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, 2.0, math.nan, "small", None])
+def test_bad_delta(delta: object) -> None:
+    with pytest.raises(BudgetError, match="^delta = "):
+        fl.Budget(1.0, delta)  # type: ignore[arg-type]
+
+
+def test_unknown_accounting_lists_the_known() -> None:
+    with pytest.raises(UnknownNameError, match="'zcdp', 'zcdp-tight', 'gdp' .did you mean 'gdp'"):
+        fl.Budget(1.0, 1e-4, "gpd")
+    with pytest.raises(UnknownNameError, match="method"):
+        rho_of(1.0, 1e-4, "renyi")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"rounds": 0}, "rounds"),
+        ({"rounds": 2.0}, "rounds"),
+        ({"rho": -1.0}, "rho"),
+        ({"sensitivity": 0.0}, "sensitivity"),
+        ({"contraction": 1.0}, "contraction"),
+        ({"contraction": math.nan}, "contraction"),
+    ],
+)
+def test_bad_allocation_arguments(arguments: dict[str, float], named: str) -> None:
+    good = {"rounds": 3, "rho": 0.1, "sensitivity": 1.0, "contraction": 0.1}
+    with pytest.raises(ArgumentError, match=f"^{named} = "):
+        dynamic_variances(**(good | arguments))  # type: ignore[arg-type]
+
+
+# The ledger
+
+
+@pytest.mark.parametrize("accounting", METHODS)
+@pytest.mark.parametrize("chosen", ["dynamic", "static"])
+def test_ledger_meets_the_promise_and_wastes_nothing(accounting: str, chosen: str) -> None:
+    problem = cases.make("box_l1", sizes=(5, 12, 30)).problem
+    budget = fl.Budget(np.array([0.3, 1.0, 2.0]), 1e-5, accounting)
+    ledger = fl.PrimalDual(allocation=chosen).schedule(problem, budget, 400).ledger
+    assert ledger is not None
+    assert (ledger.spent_epsilon <= budget.epsilon).all()  # type: ignore[union-attr]
+    np.testing.assert_allclose(ledger.spent_epsilon, budget.epsilon, rtol=1e-9)
+    assert ledger.variances.shape == (3, 400)
+    assert ledger.releases == 400
+    # Recomputed from Lemma 1, not from the ledger's own sums: exact gradients spend a hair less.
+    for i, m in enumerate(problem.sizes):
+        rho = naive.rho_spent(ledger.variances[i], problem.gradient_bound, problem.n, int(m))
+        assert rho <= budget.rho[i]  # type: ignore[index]
+        assert rho == pytest.approx(budget.rho[i], rel=4e-6)  # type: ignore[index]
+
+
+def test_ledger_of_equal_workers_is_one_line() -> None:
+    problem = cases.make("zero").problem
+    ledger = fl.PrimalDual().schedule(problem, fl.Budget(1.0, 1e-4), 100).ledger
+    assert ledger is not None
+    assert isinstance(ledger.epsilon, float)
+    assert isinstance(ledger.rho, float)
+    assert isinstance(ledger.sensitivity, float)
+    assert ledger.variances.shape == (100,)
+    reference = naive.dynamic_variances(
+        100, problem.step_limit, problem.strong_convexity, problem.gradient_bound, ledger.rho, 3, 12
+    )
+    np.testing.assert_allclose(ledger.variances, reference, rtol=4e-6)
+    assert (ledger.variances >= reference).all()
+    assert "read off the data" in ledger.summary()
+
+
+def test_sensitivity_parts() -> None:
+    problem = cases.make("zero", gradient_bound=0.5).problem
+    ledger = fl.PrimalDual().schedule(problem, fl.Budget(1.0, 1e-4), 10).ledger
+    assert ledger is not None
+    parts = ledger.sensitivities
+    np.testing.assert_allclose(parts.query, 2 * 0.5 / (3 * 12))
+    assert math.log2(ledger.grid_spacing).is_integer()
+    assert parts.grid == ledger.grid_spacing * 3.0  # √d = 3
+    assert 0 < parts.grid < 1e-6 * parts.query[0]
+    assert (parts.arithmetic < 1e-12 * parts.query).all()
+    assert ledger.bound_source == "public"
+
+
+def test_variances_of_the_callers_own() -> None:
+    problem = cases.make("zero").problem
+    budget = fl.Budget(1.0, 1e-4)
+    calibrated = fl.PrimalDual(allocation="static").schedule(problem, budget, 50).ledger
+    assert calibrated is not None
+    generous = 1.5 * calibrated.variances
+    ledger = fl.PrimalDual(allocation=generous).schedule(problem, budget, 50).ledger
+    assert ledger is not None
+    np.testing.assert_array_equal(ledger.variances, generous)
+    assert ledger.spent_rho == pytest.approx(ledger.rho / 1.5, rel=1e-9)
+    with pytest.raises(BudgetError, match="multiply them by 1.1111111"):
+        fl.PrimalDual(allocation=0.9 * calibrated.variances).schedule(problem, budget, 50)
+    for wrong, why in ((generous[:-1], "shape"), (-generous, "> 0"), (generous * np.nan, "NaN")):
+        with pytest.raises(ArgumentError, match=why):
+            fl.PrimalDual(allocation=wrong).schedule(problem, budget, 50)
+    with pytest.raises(ArgumentError, match="budget"):
+        fl.PrimalDual(allocation=generous).schedule(problem, None, 50)
+
+
+def test_ledger_round_trip() -> None:
+    problem = cases.make("box", sizes=(5, 12)).problem
+    ledger = fl.PrimalDual().schedule(problem, fl.Budget(1.0, 1e-4), 10).ledger
+    assert ledger is not None
+    again = fl.Ledger.from_dict(ledger.to_dict())
+    np.testing.assert_array_equal(again.variances, ledger.variances)
+    assert again.summary() == ledger.summary()

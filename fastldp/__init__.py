@@ -1,7 +1,9 @@
 """Locally differentially private federated learning with composite objectives, fast and checkable."""
 
+from importlib.metadata import PackageNotFoundError as _NotInstalled
 from importlib.metadata import version as _version
 
+from fastldp import _checkout as _checkout
 from fastldp import datasets, errors, privacy
 from fastldp.algorithms import PrimalDual
 from fastldp.errors import FastLDPError
@@ -12,7 +14,10 @@ from fastldp.regularizers import Box, BoxL1, L1Ball, L2Ball, Regularizer, Simple
 from fastldp.solution import Outcome, Solution, Status, load
 from fastldp.solve import solve
 
-__version__ = _version("fastldp")
+try:
+    __version__ = _version("fastldp")
+except _NotInstalled:  # imported from a checkout
+    __version__ = "0+unknown"
 
 __all__ = [
     "Box",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastldp.errors import ArgumentError, BudgetError, StepWarning
+from fastldp.errors import ArgumentError, BudgetError, DataError, StepWarning
 from fastldp.privacy.allocation import dynamic_variances, static_variances
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger, Sensitivity
@@ -128,6 +128,8 @@ class PrimalDual:
 def _released(problem: Problem) -> tuple[float, Sensitivity]:
     """The spacing of the grid, and the sensitivity of a release on it."""
     bound = problem.gradient_bound
+    if bound == 0:
+        raise DataError("A", problem.A, "every row is zero: there is nothing to learn from or to hide")
     query = 2 * bound / (problem.n * problem.sizes)
     finest = 2.0 ** (math.ceil(math.log2(bound / problem.n)) - math.log2(GRID_RANGE))
     coarsest = 2.0 ** math.floor(math.log2(GRID_SHARE * query.min() / math.sqrt(problem.d)))

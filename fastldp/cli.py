@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import fastldp as fl
-from fastldp import engine
+from fastldp import engine, figures
 from fastldp.algorithms import ALLOCATIONS
 from fastldp.datasets import PAPER_ROWS
 from fastldp.kernels.jit import cache_folder
@@ -112,7 +112,7 @@ def _solve(arguments: argparse.Namespace) -> int:
         arguments.plot.parent.mkdir(parents=True, exist_ok=True)
         axes = run.plot()
         axes.set_title(f"{data.name}, ({arguments.epsilon:g}, {arguments.delta:g})-LDP, T = {arguments.rounds:,}")
-        axes.figure.savefig(arguments.plot, dpi=150)
+        figures.save(axes, arguments.plot)
         written.append(f"picture  {arguments.plot}")
     if arguments.save:
         arguments.save.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from fastldp import memory
 from fastldp.algorithms import Schedule
-from fastldp.kernels import gradient, metrics, privatize, rounds
+from fastldp.kernels import gradient, jit, metrics, privatize, rounds
 from fastldp.problem import Problem
 from fastldp.recording import Plan
 
@@ -165,19 +165,17 @@ def execute(
 
 def samples_of(problem: Problem) -> gradient.Samples:
     """The problem's data as kernels take it."""
+    common = problem.b, problem.slope_limits, problem.starts
     if sparse.issparse(problem.A):
-        rows: gradient.DenseRows | gradient.SparseRows = gradient.SparseRows(
-            problem.A.data, problem.A.indices.astype(np.uint32), problem.A.indptr.astype(np.int64)
-        )
-    else:
-        rows = gradient.DenseRows(problem.A)
-    return gradient.Samples(rows, problem.b, problem.slope_limits, problem.starts)
+        columns, starts = problem.A.indices.astype(np.uint32), problem.A.indptr.astype(np.int64)
+        return gradient.SparseSamples(problem.A.data, *common, columns, starts)
+    return gradient.DenseSamples(problem.A, *common)
 
 
 def available_cores() -> int:
     """The cores this process may use."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(allowed, int(numba.config.NUMBA_NUM_THREADS)))
+    return max(1, min(allowed, int(jit.config.NUMBA_NUM_THREADS)))
 
 
 class _numba_threads:

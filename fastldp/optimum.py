@@ -29,6 +29,7 @@ def certified_optimum(
     g: Regularizer,
     smoothness: float,
     d: int,
+    falls_for_ever: Callable[[Vector], bool],
 ) -> Vector:
     """The minimiser of f + g, f smooth with the given gradient, Hessian and constant."""
 
@@ -44,6 +45,11 @@ def certified_optimum(
     for iteration in range(ITERATIONS):
         if iteration % NEWTON_EVERY == 0:
             leap, norm = _newton(x, gradient, hessian, g, step, certificate)
+            if falls_for_ever(leap):
+                raise OptimumError(
+                    "the classes are linearly separable, so the logistic loss falls for ever and has no minimiser; "
+                    "add l2 or a bounded set"
+                )
             if norm < CERTIFICATE:
                 return leap
             if not np.isfinite(norm):

@@ -150,7 +150,10 @@ class Problem:
         if margins is None:
             return None
         residuals = np.maximum(np.abs(margins[0] - self.b), np.abs(margins[1] - self.b))
-        return float((residuals * self.row_norms).max() * (1 + self.d * np.finfo(np.float64).eps))
+        # A computed margin may be off by d units of the terms it is made of, which can exceed the residual.
+        terms = np.maximum(np.abs(margins[0]), np.abs(margins[1])) + np.abs(self.b)
+        rounding = (self.d + 8) * np.finfo(np.float64).eps * terms
+        return float(((residuals + rounding) * self.row_norms).max())
 
     @cached_property
     def slope_limits(self) -> Vector:
@@ -183,8 +186,18 @@ class Problem:
     def _optimum(self) -> Vector:
         smoothness = self.n * self.smoothness  # of (1/n) Σ fᵢ, which is at most maxᵢ Lᵢ
         return certified_optimum(
-            self._smooth_gradient, self._hessian, self.regularizer, max(smoothness, 1e-300), self.d
+            self._smooth_gradient,
+            self._hessian,
+            self.regularizer,
+            max(smoothness, 1e-300),
+            self.d,
+            self._falls_for_ever,
         )
+
+    def _falls_for_ever(self, x: Vector) -> bool:
+        """Whether x separates the classes where nothing holds it back: the loss then falls along x for ever."""
+        held_back = self.loss != "logistic" or self.l2 > 0 or not self.regularizer.smooth
+        return not held_back and bool((self.b * (self.A @ x) > 0).all())
 
     def _smooth(self, x: Vector) -> float:
         margins = self.A @ x
@@ -206,10 +219,8 @@ class Problem:
         if self.loss == "logistic":
             p = expit(self.A @ x)
             bends = p * (1 - p)
-        weighted = columns.multiply((self._weights * bends)[:, None]) if sparse.issparse(columns) else (
-            columns * (self._weights * bends)[:, None]
-        )
-        product = columns.T @ weighted
+        shares = (self._weights * bends)[:, None]
+        product = columns.T @ (columns.multiply(shares) if sparse.issparse(columns) else columns * shares)
         dense = product.toarray() if sparse.issparse(product) else product
         return np.asarray(dense + self.l2 * np.eye(columns.shape[1]))
 

@@ -98,7 +98,7 @@ class BoxL1(Regularizer):
     def prox(self, z: ArrayLike, scale: float) -> Vector:
         z = np.asarray(z, dtype=np.float64)
         shrunk = np.clip(np.abs(z) - scale * np.asarray(self.weight), 0.0, self.bound)
-        return np.copysign(shrunk, z) + 0.0  # + 0.0 turns −0 into 0
+        return np.asarray(np.copysign(shrunk, z) + 0.0)  # + 0.0 turns −0 into 0
 
     def kernel_form(self, d: int) -> KernelForm:
         weight = np.broadcast_to(np.asarray(self.weight), (d,)) if np.ndim(self.weight) == 0 else self.weight
@@ -211,7 +211,7 @@ class L1Ball(_Set):
         magnitude = np.abs(z)
         if magnitude.sum() <= self.radius:
             return z
-        return np.copysign(_onto_simplex(magnitude, self.radius), z) + 0.0
+        return np.asarray(np.copysign(_onto_simplex(magnitude, self.radius), z) + 0.0)
 
     def kernel_form(self, d: int) -> KernelForm:
         return KernelForm(kernel.L1_BALL, np.zeros(d), self.radius)
@@ -229,7 +229,7 @@ def _onto_simplex(z: Vector, radius: float) -> Vector:
     descending = np.sort(shifted)[::-1]
     thresholds = (np.cumsum(descending) - radius) / np.arange(1, z.size + 1)
     tau = thresholds[np.flatnonzero(descending > thresholds)[-1]]
-    return np.maximum(shifted - tau, 0.0)
+    return np.asarray(np.maximum(shifted - tau, 0.0))
 
 
 def _row_sums(A: Any) -> Vector:

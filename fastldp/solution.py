@@ -11,6 +11,7 @@ from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,14 +176,14 @@ SAVED = ("workers", "rounds", "consensus", "distance", "means", "objective")
 def load(path: str | os.PathLike[str]) -> Solution:
     """A solution that `Solution.save` wrote."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = dict(archive)
         header = json.loads(str(arrays.pop("header")))
         if header["format"] != FORMAT:
             raise KeyError(header["format"])
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         raise FileFormatError(
             f"path = {os.fspath(path)!r}: not a whole file written by Solution.save ({error})"
         ) from None

@@ -168,12 +168,14 @@ def _solution(
 
     workers = np.concatenate([np.moveaxis(block.state.X, -1, 0)[: len(block.runs)] for block in blocks])
     scale = float(optimum @ optimum)
+    with np.errstate(over="ignore"):  # of a run that diverged
+        distance = lanes("distance") / (scale if scale > 0 else 1.0)
     rounds = schedule.deviations.size
     return Solution(
         workers=workers,
         rounds=wanted.rounds,
         consensus=lanes("consensus"),
-        distance=lanes("distance") / (scale if scale > 0 else 1.0),
+        distance=distance,
         means=lanes("means"),
         messages=lanes("messages") if wanted.worker >= 0 else None,
         ledger=schedule.ledger,
@@ -193,4 +195,3 @@ def _status(blocks: list[engine.Block], rounds: int, step: float) -> Status:
     if done < rounds:
         return Status.interrupted(done, rounds)
     return Status.completed(rounds)
-

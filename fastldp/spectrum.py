@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ ITERATIVE_ERROR = 1e-8
 
 def extreme_curvatures(A: Any, starts: NDArray[np.int64]) -> tuple[float, float]:
     """The least and greatest eigenvalue of AᵢᵀAᵢ/mᵢ over all shards."""
-    pairs = [_extremes(A[start:stop]) for start, stop in zip(starts[:-1], starts[1:], strict=True)]
+    pairs = [_extremes(A[start:stop]) for start, stop in pairwise(starts)]
     return min(low for low, _ in pairs), max(high for _, high in pairs)
 
 

@@ -3,38 +3,37 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba.extending import overload
-from numpy.typing import NDArray
-
 from fastldp.kernels.jit import formula
 from fastldp.kernels.simd import broadcast, entry, fma, load, maximum, minimum, store
 from fastldp.kernels.vmath import sigmoid
+from numba.extending import overload
+from numpy.typing import NDArray
 
 LOGISTIC = 0
 SQUARED = 1
 
 
-class DenseRows(NamedTuple):
-    """All samples as one C-contiguous matrix."""
+class DenseSamples(NamedTuple):
+    """What the workers hold, as one C-contiguous matrix: worker i has the rows firsts[i] to firsts[i + 1]."""
 
     values: NDArray[np.floating[Any]]
+    labels: NDArray[np.floating[Any]]
+    limits: NDArray[np.floating[Any]]
+    firsts: NDArray[np.int64]
 
 
-class SparseRows(NamedTuple):
-    """All samples in compressed rows."""
+class SparseSamples(NamedTuple):
+    """The same in compressed rows."""
 
     values: NDArray[np.floating[Any]]
+    labels: NDArray[np.floating[Any]]
+    limits: NDArray[np.floating[Any]]
+    firsts: NDArray[np.int64]
     columns: NDArray[np.uint32]
     starts: NDArray[np.int64]
 
 
-class Samples(NamedTuple):
-    """What the workers hold: worker i has the rows firsts[i] to firsts[i + 1]."""
-
-    rows: DenseRows | SparseRows
-    labels: NDArray[np.floating[Any]]
-    limits: NDArray[np.floating[Any]]
-    firsts: NDArray[np.int64]
+Samples = DenseSamples | SparseSamples
 
 
 @formula
@@ -57,24 +56,24 @@ def add_gradient(loss: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
 
 
 @overload(add_gradient, inline="always")
-def _add_gradient(loss: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
-    return _add_sparse if len(samples.types[0].types) == 3 else _add_dense
+def _by_type_of_samples(loss: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+    return _sparse if samples.instance_class is SparseSamples else _dense
 
 
-def _add_dense(loss: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
-    _dense(loss, samples.rows.values, samples.labels, samples.limits, samples.firsts, X, i, G)
+def _dense(loss: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+    _add_dense(loss, samples, X, i, G)
 
 
-def _add_sparse(loss: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
-    _sparse(loss, samples.rows, samples.labels, samples.limits, samples.firsts, X, i, G)
+def _sparse(loss: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+    _add_sparse(loss, samples, X, i, G)
 
 
 @formula
-def _dense(loss: int, A: Any, labels: Any, limits: Any, firsts: Any, X: Any, i: int, G: Any) -> None:
+def _add_dense(loss: int, samples: Any, X: Any, i: int, G: Any) -> None:
     d = X.shape[1]
-    stop = firsts[i + 1]
+    A, labels, limits = samples.values, samples.labels, samples.limits
     zero = broadcast(0.0, load(X, 0, 0))
-    row = firsts[i]
+    row, stop = samples.firsts[i], samples.firsts[i + 1]
     # Four samples at once: their sums hide the latency of the products, and G is read once for all four.
     while row + 4 <= stop:
         m0 = m1 = m2 = m3 = zero
@@ -107,13 +106,14 @@ def _dense(loss: int, A: Any, labels: Any, limits: Any, firsts: Any, X: Any, i: 
 
 
 @formula
-def _sparse(loss: int, rows: Any, labels: Any, limits: Any, firsts: Any, X: Any, i: int, G: Any) -> None:
+def _add_sparse(loss: int, samples: Any, X: Any, i: int, G: Any) -> None:
+    values, columns, starts = samples.values, samples.columns, samples.starts
     zero = broadcast(0.0, load(X, 0, 0))
-    for row in range(firsts[i], firsts[i + 1]):
+    for row in range(samples.firsts[i], samples.firsts[i + 1]):
         margin = zero
-        for k in range(rows.starts[row], rows.starts[row + 1]):
-            margin = fma(entry(rows.values, k), load(X, i, entry(rows.columns, k)), margin)
-        s = slope(loss, margin, labels[row], limits[row])
-        for k in range(rows.starts[row], rows.starts[row + 1]):
-            column = entry(rows.columns, k)
-            store(fma(entry(rows.values, k), s, load(G, i, column)), G, i, column)
+        for k in range(starts[row], starts[row + 1]):
+            margin = fma(entry(values, k), load(X, i, entry(columns, k)), margin)
+        s = slope(loss, margin, samples.labels[row], samples.limits[row])
+        for k in range(starts[row], starts[row + 1]):
+            column = entry(columns, k)
+            store(fma(entry(values, k), s, load(G, i, column)), G, i, column)

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba import config
+from numba import config as _config
+
+# Numba sets its options at run time, where no type checker sees them.
+config: Any = _config
 
 
 def source_hash() -> str:
@@ -28,13 +31,14 @@ def source_hash() -> str:
 @cache
 def cache_folder() -> Path | None:
     """Where compiled kernels are kept, or None where no folder can be written (said once)."""
-    places = [
-        Path(place).expanduser()
-        for place in (config.CACHE_DIR, os.environ.get("XDG_CACHE_HOME"), "~/.cache", tempfile.gettempdir())
-        if place
-    ]
-    for place in places:
-        folder = place / "fastldp" / f"kernels-{source_hash()}"
+    places = (
+        config.CACHE_DIR,
+        os.environ.get("XDG_CACHE_HOME"),
+        os.path.expanduser("~/.cache"),
+        tempfile.gettempdir(),
+    )
+    for place in filter(None, places):
+        folder = Path(place) / "fastldp" / f"kernels-{source_hash()}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder):

@@ -3,7 +3,19 @@
 from typing import Any
 
 from fastldp.kernels.jit import formula
-from fastldp.kernels.simd import any_lane, broadcast, copysign, fabs, load, maximum, minimum, select, sqrt, store
+from fastldp.kernels.simd import (
+    any_lane,
+    broadcast,
+    copysign,
+    fabs,
+    fma,
+    load,
+    maximum,
+    minimum,
+    select,
+    sqrt,
+    store,
+)
 
 # The codes kernels know regularizers by.
 BOX_L1 = 0
@@ -32,18 +44,15 @@ def project_row(code: int, X: Any, i: int, radius: Any) -> None:
 
 @formula
 def _onto_l2_ball(X: Any, i: int, radius: Any) -> None:
-    d = X.shape[1]
-    largest = _largest_magnitude(X, i)
-    # Of entries over the largest one, so that no square overflows.
-    inverse = select(largest > 0.0, 1.0 / largest, broadcast(0.0, radius))
+    # Of entries over the largest one, so that no square overflows; over the radius where all are smaller.
+    scale = maximum(radius, _largest_magnitude(X, i))
     squares = broadcast(0.0, radius)
-    for j in range(d):
-        scaled = load(X, i, j) * inverse
-        squares = squares + scaled * scaled
-    norm = sqrt(squares)
-    inside = largest * norm <= radius
-    shrink = select(inside, broadcast(1.0, radius), inverse * radius / norm)
-    for j in range(d):
+    for j in range(X.shape[1]):
+        scaled = load(X, i, j) / scale
+        squares = fma(scaled, scaled, squares)
+    norm = scale * sqrt(squares)
+    shrink = select(norm <= radius, 1.0, radius / norm)
+    for j in range(X.shape[1]):
         store(load(X, i, j) * shrink, X, i, j)
 
 

@@ -8,15 +8,14 @@ the next call, so a run can be cut into calls anywhere without changing a bit.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
-from numpy.typing import NDArray
-
 from fastldp.kernels.gaussian import normals
 from fastldp.kernels.gradient import Samples, add_gradient
 from fastldp.kernels.jit import formula, parallel, serial
 from fastldp.kernels.privatize import EXACT, privatize
 from fastldp.kernels.prox import BOX_L1, box_l1, project_row
 from fastldp.kernels.simd import all_lanes, broadcast, fma, lane, load, store
+from numba import prange
+from numpy.typing import NDArray
 
 Lanes = NDArray[np.floating[Any]]
 
@@ -63,7 +62,14 @@ class Transcript(NamedTuple):
 
 @formula
 def _send(
-    t: int, first: int, i: int, state: State, samples: Samples, method: Method, release: Release, seen: Transcript
+    t: int,
+    first: int,
+    i: int,
+    state: State,
+    samples: Samples,
+    method: Method,
+    release: Release,
+    seen: Transcript,
 ) -> None:
     """Worker i's message of round t, up to its dual part: x − γ(∇fᵢ(x)/n + ζ)."""
     d = state.X.shape[1]

@@ -2,7 +2,7 @@
 
 PyPI's Numba has no vector mathematics library, so these are approximations of our own, without branches.
 Their coefficients minimise the largest relative error (a Remez exchange in mpmath at 60 digits) and are then
-rounded to the working precision. All are within 2 ulp, and all pass a NaN through.
+rounded to the working precision. All are within 2 ulp, and all but `log` pass a NaN through.
 """
 
 import math
@@ -45,7 +45,7 @@ EXP_32 = (
     0.001381454523652792,
 )
 
-# tanh(r/2) = r O(r²)/E(r²) for |r| <= ln(2)/2, scaled so that E ± r O fill [1.4, 2), where rounding errs least.
+# tanh(r/2) = r O(r²)/E(r²) for |r| <= ln(2)/2, scaled: E ± r O fill [1.4, 2), where rounding errs least.
 EVEN_64 = (1.68, 1.68 * 0.11110780037394255, 1.68 * 0.0009917324658622886)
 ODD_64 = (0.84, 1.68 * 0.013887233520306822, 1.68 * 3.3041217246638306e-05)
 EVEN_32 = (1.68, 1.68 * 0.09997488798282747)

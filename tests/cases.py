@@ -54,8 +54,6 @@ def make(
     b = np.where(scores > 0, 1.0, -1.0) if loss == "logistic" else scores
     ours, theirs = REGULARIZERS[regularizer]
     data: Any = sparse.csr_array(A) if layout == "csr" else A
-    problem = fl.Problem(
-        data, b, workers=owners, loss=loss, l2=l2, regularizer=ours, gradient_bound=gradient_bound
-    )
+    problem = fl.Problem(data, b, workers=owners, loss=loss, l2=l2, regularizer=ours, gradient_bound=gradient_bound)
     shards = [(A[owners == i], b[owners == i]) for i in range(len(sizes))]
     return Case(problem, shards, loss, l2, theirs)

@@ -1,4 +1,4 @@
-"""Conversions, allocation and ledger: the paper's formulas, exactness over ten million rounds, rounding towards privacy."""
+"""Conversions, allocation and ledger: the paper's formulas, exact over ten million rounds, rounded towards privacy."""
 
 import math
 
@@ -51,7 +51,8 @@ def test_each_accounting_needs_less_noise_than_the_one_before() -> None:
         assert paper < tight < exact
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 10, 1000, 8000])
+# The oracle's plain q_t underflows for a long horizon and a large μ.
+@pytest.mark.parametrize("rounds", [1, 2, 10, 1000])
 @pytest.mark.parametrize("mu", [0.005, 0.3, 2.0])
 def test_allocations_are_theorem_1(rounds: int, mu: float) -> None:
     bound, rho, n, m, step = 1.3, 0.0257, 20, 100, 0.25

@@ -1,6 +1,7 @@
 """Problems: constants, objective and gradient against the oracle, optima against outside solvers, bad input."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import cases
@@ -11,7 +12,14 @@ from scipy import optimize, sparse
 
 import fastldp as fl
 from fastldp import memory
-from fastldp.errors import ArgumentError, DataError, OptimumError, TooLargeError, UnboundedGradientError, UnknownNameError
+from fastldp.errors import (
+    ArgumentError,
+    DataError,
+    OptimumError,
+    TooLargeError,
+    UnboundedGradientError,
+    UnknownNameError,
+)
 
 NAMES = sorted(cases.REGULARIZERS)
 LOSSES = ("logistic", "squared")
@@ -95,6 +103,7 @@ def test_optimum_agrees_with_an_outside_solver(name: str, loss: str) -> None:
 
 def _outside_solver(case: cases.Case, name: str) -> Any:
     d = case.problem.d
+    f: Callable[[Any], tuple[float, Any]]
 
     def smooth(x: Any) -> tuple[float, Any]:
         gradient = np.mean([naive.full_gradient(case.loss, A, b, case.l2, x) for A, b in case.shards], axis=0)
@@ -119,15 +128,22 @@ def _outside_solver(case: cases.Case, name: str) -> Any:
     else:
         signed = np.r_[np.ones(d), -np.ones(d)] if name == "l1_ball" else np.ones(d)
 
-        def f(u: Any) -> tuple[float, Any]:
+        def of_parts(u: Any) -> tuple[float, Any]:
             value, gradient = smooth(u[:d] - u[d:] if name == "l1_ball" else u)
             return value, signed * np.tile(gradient, signed.size // d)
 
+        f = of_parts
         kind = "ineq" if name == "l1_ball" else "eq"
         inside = {"type": kind, "fun": lambda u: radius - u.sum(), "jac": lambda u: -np.ones_like(u)}
         start, bounds = np.full(signed.size, radius / signed.size), [(0, None)] * signed.size
     found = optimize.minimize(
-        f, start, jac=True, method="SLSQP", bounds=bounds, constraints=[inside], options={"maxiter": 2000, "ftol": 1e-15}
+        f,
+        start,
+        jac=True,
+        method="SLSQP",
+        bounds=bounds,
+        constraints=[inside],
+        options={"maxiter": 2000, "ftol": 1e-15},
     )
     x = found.x[:d] - found.x[d:] if name == "l1_ball" else found.x
     return case.problem.regularizer.prox(x, 0.0)

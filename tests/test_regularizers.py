@@ -96,11 +96,14 @@ def test_values_outside_the_set_are_infinite() -> None:
         (lambda: fl.BoxL1(np.array([0.1, -0.2]), 1.0), "weight"),
         (lambda: fl.BoxL1(0.1, 0.0), "bound"),
         (lambda: fl.BoxL1(0.1, np.inf), "bound"),
-        (lambda: fl.Box("wide"), "bound"),
+        (lambda: fl.Box(-1.0), "bound"),
         (lambda: fl.L2Ball(-1.0), "radius"),
         (lambda: fl.L1Ball(np.nan), "radius"),
         (lambda: fl.Simplex(0), "radius"),
-        (lambda: fl.Problem(np.eye(3), [1, 1, -1], workers=1, regularizer=fl.BoxL1([0.1, 0.2], 1.0)), "weight"),
+        (
+            lambda: fl.Problem(np.eye(3), [1, 1, -1], workers=1, regularizer=fl.BoxL1(np.array([0.1, 0.2]), 1.0)),
+            "weight",
+        ),
     ],
 )
 def test_bad_parameters_are_named(make: object, argument: str) -> None:

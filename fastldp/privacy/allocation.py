@@ -28,11 +28,15 @@ def dynamic_variances(rounds: int, rho: float, *, sensitivity: float, contractio
     In logarithms throughout, so that millions of rounds neither underflow nor overflow.
 
     >>> dynamic_variances(3, 0.5, sensitivity=1.0, contraction=0.75).round(3)
-    array([7. , 3.5, 1.75])
+    array([7.  , 3.5 , 1.75])
     """
     rounds, rho, sensitivity = _checked(rounds, rho, sensitivity)
     contraction = real(
-        "contraction", contraction, "give γ min{μ_f, 1}, in [0, 1); a smaller step makes it so", at_least=0, below=1
+        "contraction",
+        contraction,
+        "give γ min{μ_f, 1}, in [0, 1); a smaller step makes it so",
+        at_least=0,
+        below=1,
     )
     log_ratio = 0.5 * math.log1p(-contraction)  # of neighbouring √q_t
     if contraction == 0:

@@ -21,8 +21,11 @@ from fastldp.validation import known_name, real
 
 METHODS = ("zcdp", "zcdp-tight", "gdp")
 
-# Roots are found to this relative width and moved by it in the direction that promises less.
+# Roots are found to this relative width, and moved by more than it in the direction that promises less:
+# ρ by more than ε, so that going from ε to ρ and back never ends above ε.
 ROOT = 1e-13
+EPSILON_UP = 1 + 1e-12
+RHO_DOWN = 1 - 2e-11
 
 
 def epsilon_of(rho: float, delta: float, method: str = "zcdp") -> float:
@@ -38,7 +41,7 @@ def epsilon_of(rho: float, delta: float, method: str = "zcdp") -> float:
         return 0.0
     # δ falls as ε grows, and the paper's ε is an upper end.
     upper = _up(rho + 2 * math.sqrt(rho * -math.log(delta)))
-    return _crossing(lambda epsilon: _delta(method, rho, epsilon) - delta, 0.0, upper) * (1 + 2 * ROOT)
+    return _crossing(lambda epsilon: _delta(method, rho, epsilon) - delta, 0.0, upper) * EPSILON_UP
 
 
 def rho_of(epsilon: float, delta: float, method: str = "zcdp") -> float:
@@ -56,7 +59,7 @@ def rho_of(epsilon: float, delta: float, method: str = "zcdp") -> float:
     upper = rho
     while _delta(method, upper, epsilon) <= delta:
         upper *= 2
-    return _crossing(lambda r: _delta(method, r, epsilon) - delta, rho * 0.999, upper) * (1 - 2 * ROOT)
+    return _crossing(lambda r: _delta(method, r, epsilon) - delta, rho * 0.999, upper) * RHO_DOWN
 
 
 def delta_of(rho: float, epsilon: float, method: str = "zcdp") -> float:
@@ -112,9 +115,7 @@ def _checked(
     if epsilon is not None:
         numbers.append(real("epsilon", epsilon, "give a finite number > 0", above=0, error=BudgetError))
     if delta is not None:
-        numbers.append(
-            real("delta", delta, "give a number between 0 and 1", above=0, below=1, error=BudgetError)
-        )
+        numbers.append(real("delta", delta, "give a number between 0 and 1", above=0, below=1, error=BudgetError))
     return method, numbers[0], numbers[1]
 
 

@@ -76,7 +76,7 @@ class Ledger:
     def variances(self) -> Array:
         """ξ² of every release: (T,), or (n, T) where workers differ."""
         if (self.factors == self.factors[0]).all():
-            return self.factors[0] * self.shape
+            return np.asarray(self.factors[0] * self.shape)
         return np.outer(self.factors, self.shape)
 
     @property

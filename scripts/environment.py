@@ -1,0 +1,61 @@
+"""A virtual environment with fastldp in it: what the other scripts start with. Needs Python and pip alone."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NOT_SOURCES = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "out")
+
+
+def writable(folder: Path) -> bool:
+    """Whether files can be made in a folder."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def workplace() -> Path:
+    """Where environment and output go: the checkout, or a cache folder where that is read-only."""
+    place = ROOT if writable(ROOT) else Path.home() / ".cache" / "fastldp" / "workplace"
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def prepare(extra: str) -> Path:
+    """Make or reuse the environment, install this checkout with an extra, and return its folder of programs."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this may have an older one
+        sys.exit(f"fastldp needs Python 3.11 or newer; this is {sys.version.split()[0]}")
+    home = Path(os.environ.get("FASTLDP_VENV", workplace() / ".venv"))
+    programs = home / ("Scripts" if os.name == "nt" else "bin")
+    if not (programs / "pip").exists() and not (programs / "pip.exe").exists():
+        print(f"making the virtual environment {home}", flush=True)
+        venv.create(home, with_pip=True, clear=True)
+    print(f"installing fastldp[{extra}]", flush=True)
+    # From a copy: building in place would leave folders in the checkout, or fail where it is read-only.
+    with tempfile.TemporaryDirectory() as copy:
+        sources = Path(copy) / "fastldp"
+        shutil.copytree(ROOT, sources, ignore=NOT_SOURCES)
+        run(
+            programs / "python",
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            f"{sources}[{extra}]",
+        )
+    return programs
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> None:
+    """Run a command, and stop with its exit code where it fails."""
+    code = subprocess.run([str(part) for part in command], cwd=cwd).returncode
+    if code:
+        sys.exit(code)

@@ -1,0 +1,179 @@
+"""The normals: those of the formula at every address, Gaussian as a whole, and independent of each other.
+
+Every draw has a fixed seed, so a test always passes or always fails. The margins are such that a correct
+sampler would fail any of these tests for fewer than one seed in a hundred.
+"""
+
+import math
+from typing import Any
+
+import naive
+import numpy as np
+import pytest
+from fastldp.kernels.chacha import key_of
+from fastldp.kernels.gaussian import box_muller, normals, store_normals
+from fastldp.kernels.jit import serial
+from fastldp.kernels.simd import float32x16, float64x8, load_as, store, uint32x8, uint32x16
+from numpy.typing import NDArray
+from scipy import stats
+
+Array = NDArray[Any]
+PRECISIONS = pytest.mark.parametrize("dtype", [np.float64, np.float32])
+LANES = {np.float64: 8, np.float32: 16}
+SEED = 2024
+
+
+@serial
+def fill(keys: Any, first_round: int, first_worker: int, purpose: int, out: Any, row: Any) -> None:
+    """out[round, worker, coordinate, lane]; row is scratch (coordinates, lanes)."""
+    for t in range(out.shape[0]):
+        for worker in range(out.shape[1]):
+            for block in range(out.shape[2] // 8):
+                store_normals(row, 8 * block, keys, block, first_round + t, first_worker + worker, purpose)
+            out[t, worker] = row
+
+
+@serial
+def fill_from_tuples(keys: Any, out: Any) -> None:
+    for block in range(out.shape[0] // 8):
+        eight = normals(keys, block, 1, 2, 3)
+        for k in range(8):
+            store(eight[k], out, 8 * block + k)
+
+
+def draw(dtype: Any, rounds: int, workers: int, d: int, seed: int = SEED, purpose: int = 0) -> Array:
+    """(rounds, workers, d, repetitions) normals, rounds counted from 1."""
+    lanes = LANES[dtype]
+    keys = np.ascontiguousarray(np.stack([key_of(seed, repetition) for repetition in range(lanes)], axis=1))
+    out = np.empty((rounds, workers, d, lanes), dtype)
+    fill(keys, 1, 0, purpose, out, np.empty((d, lanes), dtype))
+    return out
+
+
+@pytest.fixture(scope="module")
+def million() -> Array:
+    return draw(np.float64, rounds=64, workers=16, d=128)
+
+
+def reference(lanes: int, rounds: int, workers: int, d: int, purpose: int) -> Array:
+    return np.array(
+        [
+            [
+                np.array([naive.normals(SEED, lane, worker, t, d, purpose) for lane in range(lanes)]).T
+                for worker in range(workers)
+            ]
+            for t in range(1, rounds + 1)
+        ]
+    )
+
+
+def test_the_formula_at_every_address() -> None:
+    computed = draw(np.float64, rounds=3, workers=2, d=24, purpose=5)
+    np.testing.assert_allclose(computed, reference(8, 3, 2, 24, 5), rtol=1e-14, atol=1e-14)
+
+
+def test_single_precision_is_the_same_noise() -> None:
+    computed = draw(np.float32, rounds=3, workers=2, d=24, purpose=5)
+    np.testing.assert_allclose(computed, reference(16, 3, 2, 24, 5), rtol=0, atol=1e-5)
+
+
+def test_the_tuple_and_the_array_are_the_same() -> None:
+    keys = np.ascontiguousarray(np.stack([key_of(SEED, repetition) for repetition in range(8)], axis=1))
+    stored, returned = np.empty((1, 1, 16, 8)), np.empty((16, 8))
+    fill(keys, 1, 2, 3, stored, np.empty((16, 8)))
+    fill_from_tuples(keys, returned)
+    np.testing.assert_array_equal(stored[0, 0], returned)
+
+
+@serial
+def from_words(like: Any, words_like: Any, words: Any, out: Any) -> None:
+    for k in range(words.shape[0]):
+        a, b = box_muller(
+            like,
+            load_as(words_like, words, k, 0),
+            load_as(words_like, words, k, 1),
+            load_as(words_like, words, k, 2),
+            load_as(words_like, words, k, 3),
+        )
+        store(a, out, k, 0)
+        store(b, out, k, 1)
+
+
+@PRECISIONS
+def test_extreme_words(dtype: Any) -> None:
+    """All zeros and all ones, in every combination: the largest radius, none, and the ends of a turn."""
+    kind, words_kind = (float64x8, uint32x8) if dtype == np.float64 else (float32x16, uint32x16)
+    ends = np.array(np.meshgrid(*[[0, 2**32 - 1]] * 4), np.uint32).reshape(4, 16)
+    words = np.repeat(ends.T[:, :, None], kind.lanes, axis=2)
+    out = np.empty((16, 2, kind.lanes), dtype)
+    from_words(kind, words_kind, words, out)
+    assert np.all(np.isfinite(out))
+    radius = np.hypot(out[:, 0], out[:, 1])
+    largest = math.sqrt(2 * math.log(2) * (53 if dtype == np.float64 else 32))
+    assert radius.max() == pytest.approx(largest, rel=1e-6)
+    assert radius.min() == 0.0
+
+
+@PRECISIONS
+def test_distribution(dtype: Any) -> None:
+    sample = draw(dtype, rounds=64, workers=8, d=128).ravel().astype(np.float64)
+    n = len(sample)
+    assert stats.kstest(sample, "norm").pvalue > 1e-3
+    # E x^k and the variance of x^k, for a standard normal.
+    moment = {k: (0.0 if k % 2 else float(math.prod(range(1, k, 2)))) for k in range(13)}
+    for k in range(1, 7):
+        deviation = math.sqrt((moment[2 * k] - moment[k] ** 2) / n)
+        assert abs(np.mean(sample**k) - moment[k]) < 4 * deviation
+
+
+def test_tails(million: Array) -> None:
+    size = np.abs(million)
+    for threshold in (2.0, 3.0, 4.0, 4.5):
+        expected = size.size * 2 * stats.norm.sf(threshold)
+        assert abs(np.count_nonzero(size > threshold) - expected) < 4 * math.sqrt(expected)
+    # Of a million the largest is near 5, never beyond what 53 bits reach.
+    assert 4.5 < size.max() < 8.6
+
+
+@pytest.mark.parametrize("axis", range(4), ids=["rounds", "workers", "coordinates", "repetitions"])
+def test_neighbours_along_every_axis_are_independent(million: Array, axis: int) -> None:
+    """The next one and the one after: in value, in size, and jointly in an 8 x 8 table of quantiles."""
+    edges = stats.norm.ppf(np.linspace(0, 1, 9))[1:-1]
+    for lag in (1, 2):
+        first = np.moveaxis(million, axis, 0)[:-lag].ravel()
+        second = np.moveaxis(million, axis, 0)[lag:].ravel()
+        n = len(first)
+        assert abs(np.mean(first * second)) * math.sqrt(n) < 4
+        assert abs(np.mean((first**2 - 1) * (second**2 - 1))) * math.sqrt(n) / 2 < 4
+        cells = 8 * np.searchsorted(edges, first) + np.searchsorted(edges, second)
+        assert stats.chisquare(np.bincount(cells, minlength=64)).pvalue > 1e-4
+
+
+def test_the_two_of_a_pair_are_independent(million: Array) -> None:
+    """Cosine and sine of one draw share a radius: the angle must be uniform, and independent of it."""
+    even, odd = million[:, :, 0::2].ravel(), million[:, :, 1::2].ravel()
+    angle = np.arctan2(odd, even) / (2 * math.pi) + 0.5
+    radius = np.exp(-(even**2 + odd**2) / 2)
+    assert stats.kstest(angle, "uniform").pvalue > 1e-3
+    assert stats.kstest(radius, "uniform").pvalue > 1e-3
+    cells = 16 * np.minimum(15, (16 * angle).astype(int)) + np.minimum(15, (16 * radius).astype(int))
+    assert stats.chisquare(np.bincount(cells, minlength=256)).pvalue > 1e-4
+
+
+def test_no_two_addresses_share_noise(million: Array) -> None:
+    """Noise that leaves out the worker, the round or the repetition repeats itself: here no value does."""
+    assert len(np.unique(million)) == million.size
+
+
+def test_averages_over_workers_shrink(million: Array) -> None:
+    """The published mistake: identical noise of all workers, which averaging never reduces."""
+    mean = million.mean(axis=1)
+    assert mean.var() * million.shape[1] == pytest.approx(1.0, abs=4 * math.sqrt(2 / mean.size))
+
+
+def test_other_seeds_and_purposes_are_unrelated() -> None:
+    base = draw(np.float64, 16, 4, 64)
+    n = base.size
+    for other in (draw(np.float64, 16, 4, 64, seed=SEED + 1), draw(np.float64, 16, 4, 64, purpose=1)):
+        assert abs(np.mean(base * other)) * math.sqrt(n) < 4
+        assert not np.any(base == other)

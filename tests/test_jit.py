@@ -1,0 +1,66 @@
+"""The kernel cache: never stale, never in the way."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import fastldp.kernels
+from fastldp.kernels import jit
+
+SOURCES = Path(fastldp.kernels.__file__).parent
+
+SOLVE = """
+import warnings
+import numpy as np, fastldp as fl
+from fastldp.kernels import rounds
+problem = fl.Problem(np.eye(4), [1, -1, 1, 1], workers=2, l2=0.1)
+fl.solve(problem, fl.Budget(1.0, 1e-4), rounds=2, repetitions=16, n_jobs=1, seed=0)
+print(sum(rounds.run_serial.stats.cache_hits.values()), sum(rounds.run_serial.stats.cache_misses.values()))
+"""
+
+
+def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | environment, capture_output=True, text=True, check=True
+    )
+
+
+def test_a_second_process_finds_the_first_ones_kernels(tmp_path: Path) -> None:
+    assert run(SOLVE, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() == ["0", "1"]
+    assert run(SOLVE, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() == ["1", "0"]
+
+
+def test_other_sources_use_another_folder(tmp_path: Path) -> None:
+    copy = tmp_path / "kernels"
+    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    code = (
+        "import importlib.util as u; s = u.spec_from_file_location('jit', {!r}); m = u.module_from_spec(s); "
+        "s.loader.exec_module(m); print(m.source_hash())"
+    )
+    same = run(code.format(str(copy / "jit.py"))).stdout.strip()
+    assert same == jit.source_hash()
+    with (copy / "vmath.py").open("a") as file:
+        file.write("\n# another version\n")
+    assert run(code.format(str(copy / "jit.py"))).stdout.strip() != same
+
+
+def test_no_writable_folder_is_said_once_and_not_fatal(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("a file where a folder should be")
+    code = "import tempfile; tempfile.tempdir = {!r}\n" + SOLVE
+    done = run(
+        code.format(str(blocked)),
+        NUMBA_CACHE_DIR=str(blocked),
+        XDG_CACHE_HOME=str(blocked),
+        HOME=str(blocked),
+    )
+    assert done.stderr.count("NUMBA_CACHE_DIR") == 1
+    assert done.stdout.split()[0] == "0"
+
+
+def test_a_users_own_cache_folder_is_left_as_it_was() -> None:
+    code = "from numba import config; before = config.CACHE_DIR; import fastldp; assert config.CACHE_DIR == before"
+    run(code)
+    run(code, NUMBA_CACHE_DIR="/tmp/somewhere-of-the-users")

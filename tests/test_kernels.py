@@ -1,0 +1,128 @@
+"""The kernels that make up a round, one by one, against the oracle: each lane is a run of its own."""
+
+import cases
+import naive
+import numpy as np
+import pytest
+from fastldp.kernels import gradient, jit, metrics, privatize, prox, simd
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import fastldp as fl
+from fastldp import engine
+
+LANES = engine.LANES
+extreme = st.sampled_from([0.0, -0.0, 5e-324, 1e-12, 1.0, -1.0, 1e8, -1e100, 1e150])
+moderate = st.floats(-3, 3, allow_nan=False)
+moderate_rows = arrays(np.float64, (1, 5, LANES), elements=moderate)
+extreme_rows = arrays(np.float64, (1, 5, LANES), elements=st.one_of(moderate, extreme))
+
+
+@jit.serial
+def project(code, X, radius):  # type: ignore[no-untyped-def]
+    prox.project_row(code, X, 0, simd.load(radius))
+
+
+@jit.serial
+def shrink(X, threshold, bound):  # type: ignore[no-untyped-def]
+    for j in range(X.shape[1]):
+        simd.store(prox.box_l1(simd.load(X, 0, j), simd.load(threshold), simd.load(bound)), X, 0, j)
+
+
+@jit.serial
+def gradients(loss, samples, X, G):  # type: ignore[no-untyped-def]
+    for i in range(X.shape[0]):
+        gradient.add_gradient(loss, samples, X, i, G)
+
+
+@jit.serial
+def releases(mode, query, deviation, normal, grid, out):  # type: ignore[no-untyped-def]
+    for j in range(query.shape[0]):
+        spacing = simd.load(grid)
+        h = privatize.privatize(
+            mode, simd.load(query, j), simd.load(deviation), simd.load(normal, j), spacing, 1.0 / spacing
+        )
+        simd.store(h, out, j)
+
+
+SETS = {"l2_ball": prox.L2_BALL, "simplex": prox.SIMPLEX, "l1_ball": prox.L1_BALL}
+RADII = np.linspace(0.5, 4.0, LANES)
+
+
+@pytest.mark.parametrize("name", sorted(SETS))
+@given(Z=moderate_rows)
+def test_projections_agree_with_the_oracle(name: str, Z: np.ndarray) -> None:
+    X = Z.copy()
+    project(SETS[name], X, RADII)
+    for lane in range(LANES):
+        reference = getattr(naive, name)(RADII[lane]).prox(Z[0, :, lane], 1.0)
+        np.testing.assert_allclose(X[0, :, lane], reference, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", sorted(SETS))
+@given(Z=extreme_rows)
+def test_projections_of_extreme_rows(name: str, Z: np.ndarray) -> None:
+    """The oracle's sums lose their small terms here; the regularizers' own are checked by definition elsewhere."""
+    kinds: dict[str, type[fl.L2Ball | fl.Simplex | fl.L1Ball]]
+    kinds = {"l2_ball": fl.L2Ball, "simplex": fl.Simplex, "l1_ball": fl.L1Ball}
+    X = Z.copy()
+    project(SETS[name], X, RADII)
+    for lane in range(LANES):
+        reference = kinds[name](RADII[lane]).prox(Z[0, :, lane], 1.0)
+        np.testing.assert_allclose(X[0, :, lane], reference, rtol=1e-12, atol=1e-13)
+
+
+@given(Z=extreme_rows)
+def test_box_l1(Z: np.ndarray) -> None:
+    threshold, bound = np.linspace(0.0, 1.0, LANES), np.linspace(0.5, 4.0, LANES)
+    X = Z.copy()
+    shrink(X, threshold, bound)
+    for lane in range(LANES):
+        reference = naive.box_l1(threshold[lane], bound[lane]).prox(Z[0, :, lane], 1.0)
+        np.testing.assert_array_equal(X[0, :, lane], reference)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("bound", [None, 0.4])
+def test_gradients(loss: str, layout: str, bound: float | None) -> None:
+    case = cases.make("box", loss=loss, layout=layout, sizes=(1, 2, 3, 4, 5, 11), gradient_bound=bound)
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((6, 9, LANES)) * 10.0 ** np.arange(-3, 5)
+    G = np.ones_like(X)
+    gradients(engine.LOSS_CODES[loss], engine.samples_of(case.problem), X, G)
+    for i, (A, b) in enumerate(case.shards):
+        for lane in range(LANES):
+            reference = 1 + len(b) * naive.gradient(loss, A, b, X[i, :, lane], bound or np.inf)
+            np.testing.assert_allclose(G[i, :, lane], reference, rtol=1e-12, atol=1e-12)
+
+
+def test_releases() -> None:
+    rng = np.random.default_rng(2)
+    query, normal = rng.standard_normal((2, 50, LANES))
+    deviation = np.linspace(0.0, 3.0, LANES)
+    grid = 2.0 ** -np.arange(10, 10 + LANES)
+    out = np.empty_like(query)
+    releases(privatize.GRIDDED, query, deviation, normal, grid, out)
+    for lane in range(LANES):
+        reference = naive.release(query[:, lane], deviation[lane], normal[:, lane], grid[lane])
+        np.testing.assert_array_equal(out[:, lane], reference)
+    # Whole multiples of the spacing, to the last bit.
+    np.testing.assert_array_equal(out / grid, np.rint(out / grid))
+    releases(privatize.EXACT, query, deviation, normal, grid, out)
+    np.testing.assert_array_equal(out, query)
+    releases(privatize.GAUSSIAN, query, deviation, normal, grid, out)
+    np.testing.assert_allclose(out, query + deviation * normal, rtol=1e-14, atol=1e-15)
+
+
+def test_measures() -> None:
+    rng = np.random.default_rng(3)
+    X, x_star = rng.standard_normal((4, 5, LANES)), rng.standard_normal(5)
+    mean, consensus, distance = np.empty((5, LANES)), np.empty(LANES), np.empty(LANES)
+    metrics.measure(X, x_star, mean, consensus, distance)
+    for lane in range(LANES):
+        x = X[..., lane]
+        np.testing.assert_allclose(mean[:, lane], x.mean(axis=0), rtol=1e-14)
+        assert consensus[lane] == pytest.approx(naive.consensus(x), rel=1e-13)
+        assert distance[lane] / (x_star @ x_star) == pytest.approx(naive.distance(x, x_star), rel=1e-13)

@@ -1,0 +1,377 @@
+"""solve(): the noisy trajectory against the oracle, the same bits on every path, convergence, recording, endings."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+from typing import Any
+
+import cases
+import naive
+import numpy as np
+import pytest
+
+import fastldp as fl
+from fastldp import engine
+from fastldp.errors import (
+    ArgumentError,
+    DivergedError,
+    InterruptedSolve,
+    OptimumWarning,
+    StepWarning,
+    UnknownNameError,
+)
+
+NAMES = sorted(cases.REGULARIZERS)
+BUDGET = fl.Budget(1.0, 1e-4)
+EQUAL, UNEQUAL = (12, 12, 12), (5, 14, 1, 9)
+
+
+def oracle(case: cases.Case, run: fl.Solution, repetition: int, rounds: int, clip: float = np.inf) -> naive.History:
+    """The paper's loop with the run's own variances, seed and grid."""
+    n = case.problem.n
+    deviations, grid = np.zeros((n, rounds)), 0.0
+    if run.ledger is not None:
+        deviations = np.broadcast_to(np.sqrt(run.ledger.variances), (n, rounds))
+        grid = run.ledger.grid_spacing
+    x0 = case.problem.regularizer.prox(np.zeros(case.problem.d), 0.0)
+    step, seed = case.problem.step_limit, run.seed or 0
+    return naive.primal_dual(
+        case.shards, case.loss, case.l2, case.g, x0, step, deviations, seed, repetition, grid, clip
+    )
+
+
+def assert_same_trajectory(case: cases.Case, run: fl.Solution, repetition: int, clip: float = np.inf) -> None:
+    history = oracle(case, run, repetition, int(run.rounds[-1]), clip)
+    scale = np.abs(history.x).max()
+    np.testing.assert_allclose(run.workers[repetition], history.x[-1], rtol=1e-12, atol=1e-12 * scale)
+    means = history.x[1:].mean(axis=1)[run.rounds - 1]
+    np.testing.assert_allclose(run.means[repetition], means, rtol=1e-12, atol=1e-12 * scale)
+    if run.messages is not None:
+        watched = history.messages[:, 1]
+        np.testing.assert_allclose(run.messages[repetition], watched, rtol=1e-12, atol=1e-12 * np.abs(watched).max())
+    x_star = case.problem.optimum()
+    recorded = [history.x[t] for t in run.rounds]
+    spread, far = [naive.consensus(x) for x in recorded], [naive.distance(x, x_star) for x in recorded]
+    np.testing.assert_allclose(run.consensus[repetition], spread, rtol=1e-11, atol=1e-15)
+    np.testing.assert_allclose(run.distance[repetition], far, rtol=1e-11)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("sizes", [EQUAL, UNEQUAL])
+def test_noisy_trajectory_is_the_oracles(name: str, loss: str, layout: str, sizes: tuple[int, ...]) -> None:
+    clip = 0.8 if (loss, name) == ("squared", "zero") else None
+    case = cases.make(name, loss=loss, layout=layout, sizes=sizes, gradient_bound=clip)
+    run = fl.solve(case.problem, BUDGET, rounds=12, repetitions=3, seed=11, record=[fl.Messages(1), fl.Every(5)])
+    assert run.rounds.tolist() == [5, 10, 12]
+    assert_same_trajectory(case, run, repetition=2, clip=clip or np.inf)
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_clipped_trajectory_is_the_oracles(layout: str) -> None:
+    """A public bound below most rows' norms: the clipping changes the trajectory, as the oracle's does."""
+    case = cases.make("box_l1", layout=layout, sizes=UNEQUAL, gradient_bound=0.3)
+    free = cases.make("box_l1", layout=layout, sizes=UNEQUAL, gradient_bound=100.0)
+    run = fl.solve(case.problem, rounds=20)
+    assert_same_trajectory(case, run, 0, clip=0.3)
+    assert np.abs(run.x - fl.solve(free.problem, rounds=20).x).max() > 1e-3
+
+
+def test_per_worker_budgets_and_variances_of_the_callers_own() -> None:
+    case = cases.make("box_l1", sizes=UNEQUAL)
+    budget = fl.Budget(np.array([0.5, 1.0, 2.0, 4.0]), 1e-4, "gdp")
+    assert_same_trajectory(case, fl.solve(case.problem, budget, rounds=10, seed=5), 0)
+    case = cases.make("box_l1")
+    own = fl.PrimalDual(allocation=np.linspace(900.0, 300.0, 10))
+    assert_same_trajectory(case, fl.solve(case.problem, BUDGET, rounds=10, seed=5, algorithm=own), 0)
+
+
+def test_noise_differs_between_workers_rounds_repetitions_and_seeds() -> None:
+    """Published code for this problem has given all workers the same noise; ours is addressed by all four."""
+    problem = fl.Problem(np.ones((8, 3)), np.ones(8), workers=4, l2=1.0, gradient_bound=1e-6)
+    flat = np.full(6, 100.0)  # the gradients vanish beside this noise
+    draws = []
+    for seed in (1, 2):
+        for worker in range(4):
+            run = fl.solve(
+                problem,
+                BUDGET,
+                rounds=6,
+                repetitions=3,
+                seed=seed,
+                record=fl.Messages(worker),
+                algorithm=fl.PrimalDual(step=1e-3, allocation=flat),
+            )
+            assert run.messages is not None
+            draws.append(np.diff(run.messages, axis=1, prepend=0.0).round(9).ravel())
+    values = np.concatenate(draws)
+    assert np.unique(values).size == values.size
+
+
+# The same bits
+
+
+def test_bits_do_not_depend_on_threads_packing_or_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = cases.make("box_l1", layout="csr", sizes=UNEQUAL).problem
+    alone = [fl.solve(problem, BUDGET, rounds=60, seed=9, record=fl.Final()) for _ in range(2)]
+    many = fl.solve(problem, BUDGET, rounds=60, repetitions=27, seed=9, n_jobs=1)
+    spread = fl.solve(problem, BUDGET, rounds=60, repetitions=27, seed=9, n_jobs=2)
+    monkeypatch.setattr(engine, "SEGMENT_WORK", 2000)
+    cut = fl.solve(problem, BUDGET, rounds=60, repetitions=27, seed=9, record=fl.Every(7))
+    for run in (spread, cut):
+        np.testing.assert_array_equal(run.workers, many.workers)
+    for run in alone:
+        np.testing.assert_array_equal(run.workers[0], many.workers[0])
+    np.testing.assert_array_equal(spread.optimality, many.optimality)
+
+
+def test_seeds() -> None:
+    problem = cases.make("box").problem
+    first, again, other = (fl.solve(problem, BUDGET, rounds=5, seed=seed).x for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert np.abs(first - other).max() > 1e-3
+    fresh = [fl.solve(problem, BUDGET, rounds=5) for _ in range(2)]
+    assert np.abs(fresh[0].x - fresh[1].x).max() > 1e-6
+    assert fresh[0].seed is None
+    assert fl.solve(problem, BUDGET, rounds=5, seed=2**256 - 1).seed == 2**256 - 1
+
+
+# Convergence
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_noiseless_runs_converge_to_the_certified_optimum(name: str, layout: str) -> None:
+    problem = cases.make(name, layout=layout, sizes=UNEQUAL, l2=1.0).problem
+    run = fl.solve(problem, rounds=2000, record=fl.Final())
+    x_star = problem.optimum()
+    assert np.linalg.norm(run.x[0] - x_star) <= 1e-8 * np.linalg.norm(x_star)
+    assert run.consensus[0, -1] < 1e-16
+    assert run.ledger is None
+    assert run.objective[0, -1] == pytest.approx(problem.objective(x_star), rel=1e-12)
+
+
+def test_a_long_horizon_keeps_its_precision() -> None:
+    """Early noise is e^60 times the last; the rounding errors it leaves must decay as it does."""
+    problem = cases.make("zero", l2=1.0).problem
+    rounds = 4000
+    contraction = problem.step_limit * min(problem.strong_convexity, 1.0)
+    assert contraction * rounds / 4 > 60
+    run = fl.solve(problem, fl.Budget(1.0, 1e-4), rounds=rounds, repetitions=8, seed=0, record=fl.Final())
+    short = fl.solve(problem, fl.Budget(1.0, 1e-4), rounds=rounds // 10, repetitions=8, seed=0, record=fl.Final())
+    assert run.optimality.mean() < 3 * short.optimality.mean()
+
+
+# Recording and x0
+
+
+def test_recording() -> None:
+    problem = cases.make("box").problem
+    assert fl.solve(problem, rounds=1000).rounds.tolist() == list(range(10, 1001, 10))
+    assert fl.solve(problem, rounds=7).rounds.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert fl.solve(problem, rounds=7, record=fl.Final()).rounds.tolist() == [7]
+    listed = fl.solve(problem, BUDGET, rounds=9, seed=0, record=[8, 2, 2])
+    assert listed.rounds.tolist() == [2, 8]
+    full = fl.solve(problem, BUDGET, rounds=9, seed=0, record=fl.Every(1))
+    np.testing.assert_array_equal(listed.optimality, full.optimality[:, [1, 7]])
+    np.testing.assert_array_equal(listed.workers, full.workers)
+    assert full.messages is None
+    np.testing.assert_allclose(full.means[:, -1], full.x, rtol=1e-14)
+
+
+def test_start() -> None:
+    problem = cases.make("box").problem
+    x_star = problem.optimum()
+    run = fl.solve(problem, rounds=1, x0=x_star)
+    assert run.distance[0, 0] < 1e-3 < fl.solve(problem, rounds=1).distance[0, 0]
+    with pytest.raises(ArgumentError, match="x0 .* outside"):
+        fl.solve(problem, rounds=1, x0=x_star + 100)
+    with pytest.raises(ArgumentError, match=r"x0 .* shape is \(3,\)"):
+        fl.solve(problem, rounds=1, x0=np.zeros(3))
+
+
+def test_an_optimum_at_zero_is_measured_absolutely() -> None:
+    problem = fl.Problem(np.eye(4), [1, -1, 1, -1], workers=2, l2=0.1, regularizer=fl.BoxL1(10.0, 1.0))
+    assert not problem.optimum().any()
+    run = fl.solve(problem, rounds=1, x0=np.full(4, 0.5))
+    assert run.distance[0, 0] == pytest.approx(run.means[0, 0] @ run.means[0, 0])
+
+
+def test_no_optimum_is_a_warning_and_nan() -> None:
+    A = np.array([[1.0, 0.0], [2.0, 1.0], [-1.0, 0.5]])
+    with pytest.warns(OptimumWarning, match="separable"):
+        run = fl.solve(fl.Problem(A, np.sign(A[:, 0]), workers=1), rounds=3)
+    assert np.isnan(run.optimality).all()
+    assert np.isfinite(run.objective).all()
+
+
+# Endings
+
+
+def diverging() -> tuple[fl.Problem, fl.PrimalDual]:
+    problem = fl.Problem(3 * np.eye(6), np.ones(6), workers=2, loss="squared", l2=1.0)
+    return problem, fl.PrimalDual(step=50.0)
+
+
+def test_divergence_names_the_round_and_the_remedy() -> None:
+    problem, method = diverging()
+    with (
+        pytest.warns(StepWarning, match="theorem"),
+        pytest.raises(DivergedError, match="smaller step") as caught,
+    ):
+        fl.solve(problem, rounds=1000, algorithm=method)
+    partial = caught.value.solution
+    assert partial.status.outcome is fl.Outcome.DIVERGED
+    with pytest.warns(StepWarning):
+        run = fl.solve(problem, rounds=1000, repetitions=3, algorithm=method, throw=False, record=fl.Every(1))
+    failed = run.status.round
+    assert failed == partial.status.round
+    assert f"round {failed:,}" in run.status.message
+    # The round it names is the first whose mean is not finite.
+    finite = np.asarray(np.isfinite(run.means).all(axis=2))
+    assert finite[:, : failed - 1].all()
+    assert not finite[:, failed - 1].any()
+
+
+def test_a_step_above_the_limit_is_a_warning() -> None:
+    problem = cases.make("box").problem
+    with pytest.warns(StepWarning, match=r"step = 0.3 is above min\{1/4, 1/L_f\} = 0.25"):
+        fl.solve(problem, rounds=2, algorithm=fl.PrimalDual(step=0.3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fl.solve(problem, rounds=2, algorithm=fl.PrimalDual(step=0.25))
+
+
+@pytest.mark.parametrize("repetitions", [1, 40])
+def test_ctrl_c_keeps_what_was_done(repetitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = cases.make("box").problem
+    monkeypatch.setattr(engine, "SEGMENT_WORK", 324_000)  # segments of 1000 rounds
+    calls = []
+    measure = engine.Block.advance
+
+    def interrupt_in_the_third(block: engine.Block, end: int, *, parallel: bool) -> None:
+        calls.append(end)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        measure(block, end, parallel=parallel)
+
+    monkeypatch.setattr(engine.Block, "advance", interrupt_in_the_third)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(InterruptedSolve, match="interrupted after .* rounds") as caught:
+        fl.solve(problem, BUDGET, rounds=10_000, repetitions=repetitions, seed=0, record=fl.Every(1000))
+    assert isinstance(caught.value, KeyboardInterrupt)
+    assert signal.getsignal(signal.SIGINT) is before
+    partial = caught.value.solution
+    monkeypatch.undo()
+    whole = fl.solve(problem, BUDGET, rounds=10_000, repetitions=repetitions, seed=0, record=fl.Every(1000))
+    done = np.isfinite(partial.optimality)
+    assert 0 < done.sum() < done.size
+    np.testing.assert_array_equal(partial.optimality[done], whole.optimality[done])
+    calls.clear()
+    monkeypatch.setattr(engine.Block, "advance", interrupt_in_the_third)
+    assert fl.solve(problem, rounds=10_000, throw=False, record=fl.Every(1000)).status.outcome is fl.Outcome.INTERRUPTED
+
+
+def test_solve_works_in_a_thread() -> None:
+    results: list[fl.Solution] = []
+    problem = cases.make("box").problem
+    threads = [
+        threading.Thread(target=lambda: results.append(fl.solve(problem, BUDGET, rounds=50, seed=4))) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 3
+    np.testing.assert_array_equal(results[0].x, results[1].x)
+
+
+def test_progress_goes_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    fl.solve(cases.make("box").problem, rounds=40, repetitions=3, progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "100%" in err
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"problem": "a6a"}, ArgumentError, "^problem = 'a6a'"),
+        ({"budget": (1.0, 1e-4)}, ArgumentError, "^budget = "),
+        ({"rounds": 0}, ArgumentError, "^rounds = 0"),
+        ({"rounds": -5}, ArgumentError, "^rounds = -5"),
+        ({"rounds": 10.0}, ArgumentError, "^rounds = 10.0"),
+        ({"rounds": True}, ArgumentError, "^rounds = True"),
+        ({"rounds": 2**32}, ArgumentError, "^rounds = "),
+        ({"repetitions": 0}, ArgumentError, "^repetitions = 0"),
+        ({"seed": -1}, ArgumentError, "^seed = -1"),
+        ({"seed": 1.5}, ArgumentError, "^seed = 1.5"),
+        ({"n_jobs": 0}, ArgumentError, "^n_jobs = 0"),
+        ({"algorithm": "fedavg"}, ArgumentError, "^algorithm = 'fedavg'"),
+        ({"record": [0]}, ArgumentError, "^record = 0"),
+        ({"record": [11]}, ArgumentError, "rounds from 1 to 10"),
+        ({"record": "all"}, ArgumentError, "^record = "),
+        ({"record": [fl.Every(2), fl.Final()]}, ArgumentError, "^record = "),
+        ({"record": fl.Messages(3)}, ArgumentError, "numbered 0 to 2"),
+        ({"record": [fl.Messages(0), fl.Messages(1)]}, ArgumentError, "one worker"),
+        ({"budget": fl.Budget(np.array([1.0, 2.0]), 1e-4)}, ArgumentError, "each of the 3 workers"),
+    ],
+)
+def test_bad_input_is_named_before_any_work(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    good: dict[str, Any] = {"problem": cases.make("box").problem, "budget": BUDGET, "rounds": 10}
+    arguments = good | change
+    with pytest.raises(error, match=message) as caught:
+        fl.solve(arguments.pop("problem"), arguments.pop("budget"), **arguments)
+    assert isinstance(caught.value, fl.FastLDPError)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: fl.PrimalDual(step=0.0), ArgumentError, "^step = 0.0"),
+        (lambda: fl.PrimalDual(step=np.nan), ArgumentError, "^step = nan"),
+        (
+            lambda: fl.PrimalDual(allocation="dynamical"),
+            UnknownNameError,
+            "'dynamic', 'static' .did you mean 'dynamic'",
+        ),
+        (lambda: fl.Every(0), ArgumentError, "^k = 0"),
+        (lambda: fl.Messages(-1), ArgumentError, "^worker = -1"),
+    ],
+)
+def test_bad_parameters_of_methods_and_records(make: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+# Imports
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from fastldp import solve",
+        "import fastldp.solve; solve = fastldp.solve",
+        "import fastldp.solve as solve",
+    ],
+)
+def test_solve_is_callable_after_either_import(statement: str) -> None:
+    code = f"import sys; {statement}; assert callable(solve), solve; import fastldp; assert fastldp.solve is solve"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_import_loads_no_extra_and_compiles_nothing() -> None:
+    code = (
+        "import sys; import fastldp; "
+        "extras = {'matplotlib', 'pooch', 'distributed', 'dask', 'ray', 'h5py', 'pandas', 'torch', 'jax'}; "
+        "assert not extras & set(sys.modules), extras & set(sys.modules); "
+        "from fastldp.kernels import rounds; assert not rounds.run_serial.signatures"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

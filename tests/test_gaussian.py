@@ -4,7 +4,12 @@ Every draw has a fixed seed, so a test always passes or always fails. The margin
 sampler would fail any of these tests for fewer than one seed in a hundred.
 """
 
+import hashlib
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import naive
@@ -13,7 +18,8 @@ import pytest
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.gaussian import box_muller, normals, store_normals
 from fastldp.kernels.jit import serial
-from fastldp.kernels.simd import float32x16, float64x8, load_as, store, uint32x8, uint32x16
+from fastldp.kernels.simd import float32x16, float64x8, load, load_as, store, uint32x8, uint32x16
+from fastldp.kernels.vmath import exp, sigmoid
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -44,7 +50,7 @@ def fill_from_tuples(keys: Any, out: Any) -> None:
 def draw(dtype: Any, rounds: int, workers: int, d: int, seed: int = SEED, purpose: int = 0) -> Array:
     """(rounds, workers, d, repetitions) normals, rounds counted from 1."""
     lanes = LANES[dtype]
-    keys = np.ascontiguousarray(np.stack([key_of(seed, repetition) for repetition in range(lanes)], axis=1))
+    keys = np.stack([key_of(seed, repetition) for repetition in range(lanes)], axis=1)
     out = np.empty((rounds, workers, d, lanes), dtype)
     fill(keys, 1, 0, purpose, out, np.empty((d, lanes), dtype))
     return out
@@ -78,7 +84,7 @@ def test_single_precision_is_the_same_noise() -> None:
 
 
 def test_the_tuple_and_the_array_are_the_same() -> None:
-    keys = np.ascontiguousarray(np.stack([key_of(SEED, repetition) for repetition in range(8)], axis=1))
+    keys = np.stack([key_of(SEED, repetition) for repetition in range(8)], axis=1)
     stored, returned = np.empty((1, 1, 16, 8)), np.empty((16, 8))
     fill(keys, 1, 2, 3, stored, np.empty((16, 8)))
     fill_from_tuples(keys, returned)
@@ -177,3 +183,31 @@ def test_other_seeds_and_purposes_are_unrelated() -> None:
     for other in (draw(np.float64, 16, 4, 64, seed=SEED + 1), draw(np.float64, 16, 4, 64, purpose=1)):
         assert abs(np.mean(base * other)) * math.sqrt(n) < 4
         assert not np.any(base == other)
+
+
+@serial
+def mixture(keys: Any, out: Any) -> None:
+    """Something of everything: normals, logistic function, exponential."""
+    for block in range(out.shape[0] // 8):
+        store_normals(out, 8 * block, keys, block, 1, 2, 3)
+    for j in range(out.shape[0]):
+        x = load(out, j)
+        store(x + sigmoid(x) * exp(x), out, j)
+
+
+def fingerprint() -> str:
+    digest = hashlib.sha256()
+    for dtype, lanes in LANES.items():
+        out = np.empty((512, lanes), dtype)
+        mixture(np.stack([key_of(SEED, lane) for lane in range(lanes)], axis=1), out)
+        digest.update(out.tobytes())
+    return digest.hexdigest()
+
+
+def test_the_bits_do_not_depend_on_the_machine() -> None:
+    """Without vector instructions, without a fused product in hardware: slow, but the same to the last bit."""
+    plain = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}
+    command = [sys.executable, "-c", "import test_gaussian; print(test_gaussian.fingerprint())"]
+    folder = Path(__file__).parent
+    there = subprocess.run(command, env=plain, cwd=folder, check=True, capture_output=True, text=True)
+    assert there.stdout.strip() == fingerprint()

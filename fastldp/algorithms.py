@@ -85,6 +85,7 @@ class PrimalDual:
             shape=shape,
             factors=factors,
             grid_spacing=spacing,
+            precision=problem.dtype,
         )
         _refuse_overspending(ledger, self.allocation)
         return Schedule(step, np.sqrt(shape), np.sqrt(factors), spacing, ledger)
@@ -126,11 +127,13 @@ class PrimalDual:
 
 
 def _released(problem: Problem) -> tuple[float, Sensitivity]:
-    """The spacing of the grid, and the sensitivity of a release on it."""
+    """The spacing of the grid, and the sensitivity of a release on it; in float32 without grid and rounding."""
     bound = problem.gradient_bound
     if bound == 0:
         raise DataError("A", problem.A, "every row is zero: there is nothing to learn from or to hide")
     query = 2 * bound / (problem.n * problem.sizes)
+    if problem.dtype == "float32":
+        return 0.0, Sensitivity(query, 0.0, np.zeros(problem.n))
     finest = 2.0 ** (math.ceil(math.log2(bound / problem.n)) - math.log2(GRID_RANGE))
     coarsest = 2.0 ** math.floor(math.log2(GRID_SHARE * query.min() / math.sqrt(problem.d)))
     spacing = max(finest, coarsest)

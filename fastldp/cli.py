@@ -15,6 +15,7 @@ import numpy as np
 import fastldp as fl
 from fastldp import engine, figures
 from fastldp.algorithms import ALLOCATIONS
+from fastldp.block import LANES
 from fastldp.datasets import PAPER_ROWS
 from fastldp.kernels.jit import cache_folder
 from fastldp.privacy import METHODS
@@ -164,7 +165,7 @@ def _info(arguments: argparse.Namespace) -> int:
         "joblib": joblib.__version__,
         "machine": f"{platform.machine()}, {platform.system()}",
         "cores": engine.available_cores(),
-        "lanes": f"{engine.LANES} × float64",
+        "lanes": ", ".join(f"{lanes} × {dtype}" for dtype, lanes in LANES.items()),
         "kernel cache": str(cache_folder() or "none: no writable folder"),
     }
     if arguments.json:

@@ -140,7 +140,7 @@ class Problem:
         """‖a‖ of every row, rounded up."""
         squares = self.A.multiply(self.A) if sparse.issparse(self.A) else self.A * self.A
         norms = np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
-        return np.asarray(norms * (1 + self.d * np.finfo(np.float64).eps))
+        return np.asarray(norms * (1 + (self.d + 2) * np.finfo(np.float64).eps))
 
     @cached_property
     def _data_bound(self) -> float | None:
@@ -155,16 +155,10 @@ class Problem:
         rounding = (self.d + 8) * np.finfo(np.float64).eps * terms
         return float(((residuals + rounding) * self.row_norms).max())
 
-    @cached_property
-    def slope_limits(self) -> Vector:
-        """How large |φ'| of each sample may be: B/‖a‖ where B is public, infinite where it holds anyway.
-
-        A sample's gradient is φ' times its row, so clipping it is limiting this one number.
-        """
-        if self._public_bound is None:
-            return np.full(self.b.size, np.inf)
-        with np.errstate(divide="ignore"):
-            return np.asarray(self._public_bound / self.row_norms)
+    @property
+    def clip(self) -> float:
+        """The norm each sample's gradient is clipped to: the public bound, infinite where there is none."""
+        return np.inf if self._public_bound is None else self._public_bound
 
     # The objective, for people and for the optimum; the runs use the kernels.
 

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
-from fastldp import engine
-from fastldp.algorithms import PrimalDual, Schedule
+from fastldp import engine, memory
+from fastldp.algorithms import PrimalDual
+from fastldp.block import Run
 from fastldp.errors import ArgumentError, DivergedError, InterruptedSolve, OptimumError, OptimumWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.privacy.budget import Budget
@@ -94,7 +95,10 @@ def solve(
     schedule = method.schedule(problem, budget, rounds)
     optimum = _optimum_or_nan(problem)
     secret = secrets.randbits(256) if seed is None else seed
-    runs = [engine.Run(schedule, start, key_of(secret, repetition)) for repetition in range(repetitions)]
+    _refuse_what_cannot_fit(problem, wanted, rounds, repetitions)
+    runs = [
+        Run(problem, schedule, start, key_of(secret, repetition), wanted, optimum) for repetition in range(repetitions)
+    ]
     bar = tqdm(total=rounds * repetitions, unit="round", unit_scale=True, disable=not progress, file=sys.stderr)
     lock = threading.Lock()
 
@@ -103,9 +107,8 @@ def solve(
             bar.update(count)
 
     with bar, _stop_on_interrupt() as stop:
-        blocks = engine.execute(problem, runs, wanted, optimum, n_jobs=n_jobs, advanced=advanced, stop=stop)
-    seconds = time.perf_counter() - began
-    solution = _solution(problem, budget, schedule, blocks, wanted, optimum, seed, seconds)
+        engine.execute(problem, runs, n_jobs=n_jobs, advanced=advanced, stop=stop)
+    solution = _solution(runs, seed, seconds=time.perf_counter() - began)
     if throw and solution.status.outcome is Outcome.DIVERGED:
         raise DivergedError(solution)
     if throw and solution.status.outcome is Outcome.INTERRUPTED:
@@ -151,47 +154,39 @@ def _stop_on_interrupt() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _solution(
-    problem: Problem,
-    budget: Budget | None,
-    schedule: Schedule,
-    blocks: list[engine.Block],
-    wanted: Plan,
-    optimum: Array,
-    seed: int | None,
-    seconds: float,
-) -> Solution:
-    def lanes(name: str) -> Array:
-        """An array of all blocks with the runs first, empty lanes left out."""
-        arrays: list[Array] = [getattr(block, name)[..., : len(block.runs)] for block in blocks]
-        return np.moveaxis(np.concatenate(arrays, axis=-1), -1, 0)
+def _refuse_what_cannot_fit(problem: Problem, wanted: Plan, rounds: int, repetitions: int) -> None:
+    """What the runs keep, estimated before any of it is laid out."""
+    records = wanted.rounds.size * (problem.d + 2)
+    messages = rounds * problem.d if wanted.worker >= 0 else 0
+    needed = 8 * repetitions * (problem.n * problem.d + records + messages)
+    memory.refuse_beyond("repetitions", needed, "ask for fewer repetitions, records or messages")
 
-    workers = np.concatenate([np.moveaxis(block.state.X, -1, 0)[: len(block.runs)] for block in blocks])
+
+def _solution(runs: list[Run], seed: int | None, seconds: float) -> Solution:
+    problem, schedule, wanted, optimum = runs[0].problem, runs[0].schedule, runs[0].plan, runs[0].optimum
     scale = float(optimum @ optimum)
     with np.errstate(over="ignore"):  # of a run that diverged
-        distance = lanes("distance") / (scale if scale > 0 else 1.0)
-    rounds = schedule.deviations.size
+        distance = np.stack([run.distance for run in runs]) / (scale if scale > 0 else 1.0)
     return Solution(
-        workers=workers,
+        workers=np.stack([run.workers for run in runs]),
         rounds=wanted.rounds,
-        consensus=lanes("consensus"),
+        consensus=np.stack([run.consensus for run in runs]),
         distance=distance,
-        means=lanes("means"),
-        messages=lanes("messages") if wanted.worker >= 0 else None,
+        means=np.stack([run.means for run in runs]),
+        messages=np.stack([run.messages for run in runs if run.messages is not None]) if wanted.worker >= 0 else None,
         ledger=schedule.ledger,
-        status=_status(blocks, rounds, schedule.step),
+        status=_status(runs),
         seed=seed,
         seconds=seconds,
-        description=f"{problem}, step {schedule.step:g}, {rounds:,} rounds",
+        description=f"{problem}, step {schedule.step:g}, {runs[0].rounds:,} rounds",
         objective_of=problem.objective,
     )
 
 
-def _status(blocks: list[engine.Block], rounds: int, step: float) -> Status:
-    failed = np.concatenate([block.failed for block in blocks])
-    done = min(block.done for block in blocks)
-    if failed.any():
-        return Status.diverged(int(failed[failed > 0].min()), np.flatnonzero(failed).tolist(), step)
-    if done < rounds:
-        return Status.interrupted(done, rounds)
-    return Status.completed(rounds)
+def _status(runs: list[Run]) -> Status:
+    failed = {repetition: run.failed for repetition, run in enumerate(runs) if run.failed}
+    if failed:
+        return Status.diverged(min(failed.values()), list(failed), runs[0].schedule.step)
+    if not all(run.over for run in runs):
+        return Status.interrupted(min(run.done for run in runs), runs[0].rounds)
+    return Status.completed(runs[0].rounds)

@@ -8,9 +8,10 @@ import hashlib
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+
 from fastldp.kernels.jit import formula
 from fastldp.kernels.simd import broadcast, load_as, rotate_left
-from numpy.typing import NDArray
 
 
 def key_of(seed: int, repetition: int) -> NDArray[np.uint32]:

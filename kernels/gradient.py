@@ -1,39 +1,83 @@
-"""The gradient of one worker's loss, for all runs of a block at once."""
+"""The gradient of one worker's loss, in lanes.
+
+The same text serves both kinds of lanes, since `load` gives a vector or a scalar by the shape of the array. In
+run lanes X[n, d, lanes] holds many runs and a sample is a row of scalars; in sample lanes X[n, d] is one run and
+a row is a panel of samples, P[panels, d, lanes]. Either way a product is a scalar times a vector.
+"""
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from fastldp.kernels.jit import formula
-from fastldp.kernels.simd import broadcast, entry, fma, load, maximum, minimum, store
-from fastldp.kernels.vmath import sigmoid
 from numba.extending import overload
 from numpy.typing import NDArray
+
+from fastldp.kernels.jit import formula
+from fastldp.kernels.simd import broadcast, fma, lane_sum, load, maximum, minimum, store
+from fastldp.kernels.vmath import sigmoid
 
 LOGISTIC = 0
 SQUARED = 1
 
+Floats = NDArray[np.floating[Any]]
+
 
 class DenseSamples(NamedTuple):
-    """What the workers hold, as one C-contiguous matrix: worker i has the rows firsts[i] to firsts[i + 1]."""
+    """What the workers hold, as one matrix: worker i has the rows firsts[i] to firsts[i + 1]."""
 
-    values: NDArray[np.floating[Any]]
-    labels: NDArray[np.floating[Any]]
-    limits: NDArray[np.floating[Any]]
-    firsts: NDArray[np.int64]
+    values: Floats  # (rows, d)
+    labels: Floats  # (rows,)
+    inverse_norms: Floats  # (rows,): 1/‖a‖
+    firsts: NDArray[np.int64]  # (n + 1,)
 
 
 class SparseSamples(NamedTuple):
     """The same in compressed rows."""
 
-    values: NDArray[np.floating[Any]]
-    labels: NDArray[np.floating[Any]]
-    limits: NDArray[np.floating[Any]]
+    values: Floats  # (nonzeros,)
+    labels: Floats
+    inverse_norms: Floats
     firsts: NDArray[np.int64]
-    columns: NDArray[np.uint32]
-    starts: NDArray[np.int64]
+    columns: NDArray[np.uint32]  # (nonzeros,)
+    starts: NDArray[np.int64]  # (rows + 1,)
 
 
-Samples = DenseSamples | SparseSamples
+class Panels(NamedTuple):
+    """The same with samples in the lanes; a worker's last panel is filled up with rows of zeros."""
+
+    values: Floats  # (panels, d, lanes)
+    labels: Floats  # (panels, lanes)
+    inverse_norms: Floats  # (panels, lanes)
+    firsts: NDArray[np.int64]  # (n + 1,): worker i has the panels firsts[i] to firsts[i + 1]
+    partial: Floats  # (n, d, lanes): room for the sums of each lane
+
+
+Samples = DenseSamples | SparseSamples | Panels
+
+
+def add_gradient(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+    """G[i] += Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[i], each clipped to the norm `clip`."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(add_gradient, inline="always")
+def _by_type_of_samples(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+    return {DenseSamples: _dense, SparseSamples: _sparse, Panels: _panels}[samples.instance_class]
+
+
+def _dense(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+    _add_dense(loss, clip, samples, X, i, G)
+
+
+def _sparse(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+    _add_sparse(loss, clip, samples, X, i, G)
+
+
+def _panels(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+    for j in range(X.shape[1]):
+        store(broadcast(0.0, load(samples.partial, i, j)), samples.partial, i, j)
+    _add_dense(loss, clip, samples, X, i, samples.partial)
+    for j in range(X.shape[1]):
+        store(load(G, i, j) + lane_sum(load(samples.partial, i, j)), G, i, j)
 
 
 @formula
@@ -50,70 +94,77 @@ def slope(loss: int, margin: Any, label: Any, limit: Any) -> Any:
     return minimum(limit, maximum(-limit, derivative))
 
 
-def add_gradient(loss: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
-    """G[i] += Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[i]; dense or sparse by the type of the rows."""
-    raise NotImplementedError("only compiled code calls this")
-
-
-@overload(add_gradient, inline="always")
-def _by_type_of_samples(loss: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
-    return _sparse if samples.instance_class is SparseSamples else _dense
-
-
-def _dense(loss: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
-    _add_dense(loss, samples, X, i, G)
-
-
-def _sparse(loss: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
-    _add_sparse(loss, samples, X, i, G)
+@formula
+def _slope_within(loss: int, clip: Any, margin: Any, samples: Any, row: int, last: int) -> Any:
+    """The slope of a row, or zero past a worker's last row."""
+    inside = 1.0 if row <= last else 0.0
+    row = min(row, last)
+    return slope(loss, margin, load(samples.labels, row), clip * load(samples.inverse_norms, row)) * inside
 
 
 @formula
-def _add_dense(loss: int, samples: Any, X: Any, i: int, G: Any) -> None:
+def _add_dense(loss: int, clip: Any, samples: Any, X: Any, i: int, G: Any) -> None:
     d = X.shape[1]
-    A, labels, limits = samples.values, samples.labels, samples.limits
-    zero = broadcast(0.0, load(X, 0, 0))
-    row, stop = samples.firsts[i], samples.firsts[i + 1]
-    # Four samples at once: their sums hide the latency of the products, and G is read once for all four.
-    while row + 4 <= stop:
-        m0 = m1 = m2 = m3 = zero
+    A = samples.values
+    zero = broadcast(0.0, load(G, i, 0))
+    last = samples.firsts[i + 1] - 1
+    # Five rows at once: their sums hide the latency of fma, and G is read once for all five.
+    for row in range(samples.firsts[i], last + 1, 5):
+        # Past the end the last row is read again, with slope zero.
+        r1, r2, r3, r4 = min(row + 1, last), min(row + 2, last), min(row + 3, last), min(row + 4, last)
+        m0 = m1 = m2 = m3 = m4 = zero
         for j in range(d):
             x = load(X, i, j)
-            m0 = fma(entry(A, row, j), x, m0)
-            m1 = fma(entry(A, row + 1, j), x, m1)
-            m2 = fma(entry(A, row + 2, j), x, m2)
-            m3 = fma(entry(A, row + 3, j), x, m3)
-        s0 = slope(loss, m0, labels[row], limits[row])
-        s1 = slope(loss, m1, labels[row + 1], limits[row + 1])
-        s2 = slope(loss, m2, labels[row + 2], limits[row + 2])
-        s3 = slope(loss, m3, labels[row + 3], limits[row + 3])
+            m0 = fma(load(A, row, j), x, m0)
+            m1 = fma(load(A, r1, j), x, m1)
+            m2 = fma(load(A, r2, j), x, m2)
+            m3 = fma(load(A, r3, j), x, m3)
+            m4 = fma(load(A, r4, j), x, m4)
+        s0 = _slope_within(loss, clip, m0, samples, row, last)
+        s1 = _slope_within(loss, clip, m1, samples, row + 1, last)
+        s2 = _slope_within(loss, clip, m2, samples, row + 2, last)
+        s3 = _slope_within(loss, clip, m3, samples, row + 3, last)
+        s4 = _slope_within(loss, clip, m4, samples, row + 4, last)
         for j in range(d):
             g = load(G, i, j)
-            g = fma(entry(A, row, j), s0, g)
-            g = fma(entry(A, row + 1, j), s1, g)
-            g = fma(entry(A, row + 2, j), s2, g)
-            g = fma(entry(A, row + 3, j), s3, g)
+            g = fma(load(A, row, j), s0, g)
+            g = fma(load(A, r1, j), s1, g)
+            g = fma(load(A, r2, j), s2, g)
+            g = fma(load(A, r3, j), s3, g)
+            g = fma(load(A, r4, j), s4, g)
             store(g, G, i, j)
-        row += 4
-    while row < stop:
-        m0 = zero
-        for j in range(d):
-            m0 = fma(entry(A, row, j), load(X, i, j), m0)
-        s0 = slope(loss, m0, labels[row], limits[row])
-        for j in range(d):
-            store(fma(entry(A, row, j), s0, load(G, i, j)), G, i, j)
-        row += 1
 
 
 @formula
-def _add_sparse(loss: int, samples: Any, X: Any, i: int, G: Any) -> None:
-    values, columns, starts = samples.values, samples.columns, samples.starts
-    zero = broadcast(0.0, load(X, 0, 0))
-    for row in range(samples.firsts[i], samples.firsts[i + 1]):
-        margin = zero
-        for k in range(starts[row], starts[row + 1]):
-            margin = fma(entry(values, k), load(X, i, entry(columns, k)), margin)
-        s = slope(loss, margin, samples.labels[row], samples.limits[row])
-        for k in range(starts[row], starts[row + 1]):
-            column = entry(columns, k)
-            store(fma(entry(values, k), s, load(G, i, column)), G, i, column)
+def _sparse_margin(samples: Any, row: int, X: Any, i: int) -> Any:
+    margin = broadcast(0.0, load(X, i, 0))
+    for k in range(load(samples.starts, row), load(samples.starts, row + 1)):
+        margin = fma(load(samples.values, k), load(X, i, load(samples.columns, k)), margin)
+    return margin
+
+
+@formula
+def _add_sparse_row(samples: Any, row: int, s: Any, i: int, G: Any) -> None:
+    for k in range(load(samples.starts, row), load(samples.starts, row + 1)):
+        column = load(samples.columns, k)
+        store(fma(load(samples.values, k), s, load(G, i, column)), G, i, column)
+
+
+@formula
+def _add_sparse(loss: int, clip: Any, samples: Any, X: Any, i: int, G: Any) -> None:
+    last = samples.firsts[i + 1] - 1
+    # Four rows at once, so that their slopes are computed side by side.
+    for row in range(samples.firsts[i], last + 1, 4):
+        r1, r2, r3 = min(row + 1, last), min(row + 2, last), min(row + 3, last)
+        m0 = _sparse_margin(samples, row, X, i)
+        m1 = _sparse_margin(samples, r1, X, i)
+        m2 = _sparse_margin(samples, r2, X, i)
+        m3 = _sparse_margin(samples, r3, X, i)
+        s0 = _slope_within(loss, clip, m0, samples, row, last)
+        s1 = _slope_within(loss, clip, m1, samples, row + 1, last)
+        s2 = _slope_within(loss, clip, m2, samples, row + 2, last)
+        s3 = _slope_within(loss, clip, m3, samples, row + 3, last)
+        _add_sparse_row(samples, row, s0, i, G)
+        _add_sparse_row(samples, r1, s1, i, G)
+        _add_sparse_row(samples, r2, s2, i, G)
+        _add_sparse_row(samples, r3, s3, i, G)

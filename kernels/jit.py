@@ -31,12 +31,8 @@ def source_hash() -> str:
 @cache
 def cache_folder() -> Path | None:
     """Where compiled kernels are kept, or None where no folder can be written (said once)."""
-    places = (
-        config.CACHE_DIR,
-        os.environ.get("XDG_CACHE_HOME"),
-        os.path.expanduser("~/.cache"),
-        tempfile.gettempdir(),
-    )
+    # Never a shared folder such as /tmp: who can write a cache can run code in whoever loads it.
+    places = (config.CACHE_DIR, os.environ.get("XDG_CACHE_HOME"), os.path.expanduser("~/.cache"))
     for place in filter(None, places):
         folder = Path(place) / "fastldp" / f"kernels-{source_hash()}"
         try:

@@ -22,7 +22,7 @@ def measure(X: Any, optimum: Any, mean: Any, consensus: Any, distance: Any) -> N
         for i in range(n):
             apart = centre - load(X, i, j)
             spread = fma(apart, apart, spread)
-        error = centre - optimum[j]
+        error = centre - load(optimum, j)
         far = fma(error, error, far)
-    store(spread / float(n), consensus)
-    store(far, distance)
+    store(spread / float(n), consensus, 0)
+    store(far, distance, 0)

@@ -1,32 +1,49 @@
 """The paper's Algorithm 1: rounds of a block of runs, one loop over workers a round.
 
-All arrays end in the lane axis: X[n, d, lanes] and so on. Whatever may differ between the runs of a block
-is a vector of lanes. A call runs the rounds [first, last) on the state it is given and leaves it ready for
-the next call, so a run can be cut into calls anywhere without changing a bit.
+In run lanes all arrays end in the lane axis, X[n, d, lanes] and so on, and whatever may differ between the runs of a
+block is a vector of lanes. In sample lanes there is one run, the arrays lack that axis, and the lanes hold samples
+(in the gradient) and rounds (in the noise). `load` tells the two apart by shape, so the text is the same. Parallel
+loops turn arrays without axes into scalars, so a single number of a run is kept as an array of one.
+
+A call runs the rounds [first, last) on the state it is given and leaves it ready for the next call, so a run can be
+cut into calls anywhere without changing a bit.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from fastldp.kernels.gaussian import normals
+from numba import prange
+from numba.extending import overload
+from numpy.typing import NDArray
+
+from fastldp.kernels.gaussian import normals, store_normals
 from fastldp.kernels.gradient import Samples, add_gradient
 from fastldp.kernels.jit import formula, parallel, serial
 from fastldp.kernels.privatize import EXACT, privatize
 from fastldp.kernels.prox import BOX_L1, box_l1, project_row
-from fastldp.kernels.simd import all_lanes, broadcast, fma, lane, load, store
-from numba import prange
-from numpy.typing import NDArray
+from fastldp.kernels.simd import (
+    all_lanes,
+    broadcast,
+    by_precision,
+    fma,
+    lane,
+    lane_numbers,
+    load,
+    store,
+    uint32x8,
+    uint32x16,
+)
 
-Lanes = NDArray[np.floating[Any]]
+Floats = NDArray[np.floating[Any]]
 
 
 class State(NamedTuple):
     """Everything a run is, between calls: X and the dual. The rest is room to work in."""
 
-    X: Lanes  # (n, d, lanes): the workers' models xᵢ
-    dual: Lanes  # (n, d, lanes): Λᵢ
-    half: Lanes  # (n, d, lanes): gradients first, then the messages without their dual part
-    mean: Lanes  # (d, lanes): the server's average
+    X: Floats  # (n, d, lanes): the workers' models xᵢ
+    dual: Floats  # (n, d, lanes): Λᵢ
+    half: Floats  # (n, d, lanes): gradients first, then the messages without their dual part
+    mean: Floats  # (d, lanes): the server's average
     failed: NDArray[np.int64]  # (lanes,): the first round whose average is not finite, or 0
 
 
@@ -35,72 +52,111 @@ class Method(NamedTuple):
 
     loss: int
     prox: int
-    step: Lanes  # (lanes,): γ
-    shrink: Lanes  # (lanes,): l2/n
-    threshold: Lanes  # (d, lanes): γω/n
-    size: Lanes  # (lanes,): the bound α of the box, or the radius of the set
-    weight: Lanes  # (n,): 1/(n mᵢ)
+    step: Floats  # (1, lanes): γ
+    shrink: Floats  # (1, lanes): l2/n
+    threshold: Floats  # (d, lanes): γω/n
+    clip: Floats  # (1, lanes): the largest norm a sample's gradient may have, or infinity
+    size: Floats  # (1, lanes): the bound α of the box, or the radius of the set
+    weight: Floats  # (n,): 1/(n mᵢ)
 
 
 class Release(NamedTuple):
-    """How queries are released."""
+    """How the queries of a block of runs are released."""
 
     mode: int
     keys: NDArray[np.uint32]  # (8, lanes): the noise key of each run
-    deviations: Lanes  # (rounds of the call, lanes): ξ_t
-    factors: Lanes  # (n, lanes): what worker i multiplies it by
-    grid: Lanes  # (lanes,): s
-    inverse_grid: Lanes  # (lanes,): 1/s
+    deviations: Floats  # (rounds of the call, lanes): ξ_t
+    factors: Floats  # (n, lanes): what worker i multiplies it by
+    grid: Floats  # (1, lanes): s
+    inverse_grid: Floats  # (1, lanes): 1/s
+
+
+class SingleRelease(NamedTuple):
+    """How the queries of one run are released: its noise is made for as many rounds at once as there are lanes."""
+
+    mode: int
+    keys: NDArray[np.uint32]  # (8, lanes): the key of the run, in every lane
+    deviations: Floats  # (rounds of the call,)
+    factors: Floats  # (n,)
+    grid: Floats  # (1,)
+    inverse_grid: Floats  # (1,)
+    noise: Floats  # (n, d rounded up to whole blocks of 8, lanes): room for the noise of so many rounds
 
 
 class Transcript(NamedTuple):
     """The messages of one worker; none are kept where the worker is −1."""
 
     worker: int
-    messages: Lanes  # (rounds of the call, d, lanes)
+    messages: Floats  # (rounds of the call, d, lanes)
 
 
 @formula
-def _send(
-    t: int,
-    first: int,
-    i: int,
-    state: State,
-    samples: Samples,
-    method: Method,
-    release: Release,
-    seen: Transcript,
+def _half_step(
+    t: int, i: int, j: int, normal: Any, deviation: Any, state: Any, method: Any, release: Any, seen: Any
 ) -> None:
-    """Worker i's message of round t, up to its dual part: x − γ(∇fᵢ(x)/n + ζ)."""
-    d = state.X.shape[1]
-    step = load(method.step)
-    shrink = load(method.shrink)
-    grid = load(release.grid)
-    inverse_grid = load(release.inverse_grid)
-    for j in range(d):
-        store(broadcast(0.0, step), state.half, i, j)
-    add_gradient(method.loss, samples, state.X, i, state.half)
-    deviation = broadcast(0.0, step)
-    if release.mode != EXACT:
-        deviation = load(release.deviations, t - first) * load(release.factors, i)
-    for block in range((d + 7) // 8):
-        noise = normals(release.keys, block, t, i, 0)
-        for k in range(min(8, d - 8 * block)):
-            j = 8 * block + k
-            x = load(state.X, i, j)
-            query = load(state.half, i, j) * method.weight[i]
-            h = privatize(release.mode, query, deviation, noise[k], grid, inverse_grid)
-            half = x - step * fma(shrink, x, h)
-            store(half, state.half, i, j)
-            if i == seen.worker:
-                store(half - step * load(state.dual, i, j), seen.messages, t - first, j)
+    """Coordinate j of worker i's message, up to its dual part: x − γ(∇fᵢ(x)/n + ζ)."""
+    x = load(state.X, i, j)
+    step = load(method.step, 0)
+    query = load(state.half, i, j) * load(method.weight, i)
+    h = privatize(release.mode, query, deviation, normal, load(release.grid, 0), load(release.inverse_grid, 0))
+    half = x - step * fma(load(method.shrink, 0), x, h)
+    store(half, state.half, i, j)
+    if i == seen.worker:
+        store(half - step * load(state.dual, i, j), seen.messages, t, j)
 
 
 @formula
-def _receive(i: int, state: State, method: Method) -> None:
+def _send(t: int, first: int, i: int, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> None:
+    """Worker i's half of round t before the server: gradient, noise and message."""
+    for j in range(state.X.shape[1]):
+        store(broadcast(0.0, load(method.step, 0)), state.half, i, j)
+    add_gradient(method.loss, load(method.clip, 0), samples, state.X, i, state.half)
+    if release.mode == EXACT:
+        zero = broadcast(0.0, load(method.step, 0))
+        for j in range(state.X.shape[1]):
+            _half_step(t - first, i, j, zero, zero, state, method, release, seen)
+    else:
+        _add_noise(t, first, i, state, method, release, seen)
+
+
+def _add_noise(t: Any, first: Any, i: Any, state: Any, method: Any, release: Any, seen: Any) -> Any:
+    """The half-steps of worker i, with the noise of round t, by the type of the release."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(_add_noise, inline="always")
+def _by_type_of_release(t: Any, first: Any, i: Any, state: Any, method: Any, release: Any, seen: Any) -> Any:
+    return {Release: _noise_of_runs, SingleRelease: _noise_of_rounds}[release.instance_class]
+
+
+def _noise_of_runs(t: Any, first: Any, i: Any, state: Any, method: Any, release: Any, seen: Any) -> Any:
+    d = state.X.shape[1]
+    deviation = load(release.deviations, t - first) * load(release.factors, i)
+    for block in range((d + 7) // 8):
+        noise = normals(release.keys, block, t, i, 0, deviation)
+        for k in range(min(8, d - 8 * block)):
+            _half_step(t - first, i, 8 * block + k, noise[k], deviation, state, method, release, seen)
+
+
+def _noise_of_rounds(t: Any, first: Any, i: Any, state: Any, method: Any, release: Any, seen: Any) -> Any:
+    lanes = release.noise.shape[2]
+    now = (t - first) % lanes
+    if now == 0:
+        like = load(release.noise, i, 0)
+        rounds = lane_numbers(by_precision(like, uint32x8, uint32x16)) + np.uint32(t)
+        for block in range(release.noise.shape[1] // 8):
+            store_normals(release.noise[i], 8 * block, release.keys, block, rounds, i, 0)
+    deviation = load(release.deviations, t - first) * load(release.factors, i)
+    for j in range(state.X.shape[1]):
+        normal = load(release.noise, i, j, now)
+        _half_step(t - first, i, j, normal, deviation, state, method, release, seen)
+
+
+@formula
+def _receive(i: int, state: Any, method: Any) -> None:
     """Worker i's half of the round after the broadcast: dual, z and prox."""
-    step = load(method.step)
-    size = load(method.size)
+    step = load(method.step, 0)
+    size = load(method.size, 0)
     for j in range(state.X.shape[1]):
         dual = load(state.dual, i, j)
         message = load(state.half, i, j) - step * dual
@@ -115,7 +171,7 @@ def _receive(i: int, state: State, method: Method) -> None:
 
 
 @formula
-def _average(t: int, state: State) -> None:
+def _average(t: int, state: Any) -> None:
     """The server: the mean of the messages, always summed in the order of the workers.
 
     The duals sum to zero, so their part is left out of the mean: the rounding errors of that sum then decay
@@ -137,17 +193,23 @@ def _average(t: int, state: State) -> None:
 
 
 @serial
+def _visit(t: int, first: int, i: int, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> None:
+    """The broadcast of the round before and this round's message, in one visit to worker i."""
+    # A function of its own, not inlined: the two kernels below share what LLVM makes of it.
+    if t > first:
+        _receive(i, state, method)
+    _send(t, first, i, state, samples, method, release, seen)
+
+
+@serial
 def run_serial(
-    first: int, last: int, state: State, samples: Samples, method: Method, release: Release, seen: Transcript
+    first: int, last: int, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
 ) -> None:
     """Rounds [first, last), in the calling thread."""
     n = state.X.shape[0]
     for t in range(first, last):
         for i in range(n):
-            # The broadcast of the round before and this round's message, in one visit to the worker.
-            if t > first:
-                _receive(i, state, method)
-            _send(t, first, i, state, samples, method, release, seen)
+            _visit(t, first, i, state, samples, method, release, seen)
         _average(t, state)
     for i in range(n):
         _receive(i, state, method)
@@ -155,15 +217,14 @@ def run_serial(
 
 @parallel
 def run_parallel(
-    first: int, last: int, state: State, samples: Samples, method: Method, release: Release, seen: Transcript
+    first: int, last: int, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
 ) -> None:
     """Rounds [first, last), the workers spread over Numba's threads: the same bits as `run_serial`."""
     n = state.X.shape[0]
     for t in range(first, last):
         for i in prange(n):
-            if t > first:
-                _receive(i, state, method)
-            _send(t, first, i, state, samples, method, release, seen)
+            # A parallel loop counts in unsigned integers, for which everything would be compiled anew.
+            _visit(t, first, np.int64(i), state, samples, method, release, seen)
         _average(t, state)
-    for i in prange(n):
+    for i in range(n):
         _receive(i, state, method)

@@ -374,8 +374,28 @@ def from_bits(context: Any, x: Any, like: Any) -> Typed:
 # Single lanes, for the rare code that must treat runs one by one.
 @intrinsic
 def lane(context: Any, x: Any, index: Any) -> Typed:
-    """The number in one lane."""
+    """The number in one lane; a scalar is its own."""
+    if not isinstance(x, Vector):
+        return signature(x, x, types.intp), lambda _, builder, sig, args: args[0]
     return signature(x.dtype, x, types.intp), lambda _, builder, sig, args: builder.extract_element(*args)
+
+
+@intrinsic
+def lane_sum(context: Any, x: Any) -> Typed:
+    """The sum over the lanes of floats, upper half to lower half until one is left."""
+
+    def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
+        total = args[0]
+        for half in (8, 4, 2, 1):
+            if half < x.lanes:
+                upper = ir.Constant(ir.VectorType(ir.IntType(32), half), [half + k for k in range(half)])
+                lower = ir.Constant(ir.VectorType(ir.IntType(32), half), list(range(half)))
+                total = builder.fadd(
+                    builder.shuffle_vector(total, total, lower), builder.shuffle_vector(total, total, upper)
+                )
+        return builder.extract_element(total, ir.IntType(32)(0))
+
+    return signature(x.dtype, x), emit
 
 
 @intrinsic
@@ -395,7 +415,8 @@ def lane_numbers(context: Any, like: Any) -> Typed:
     )
 
 
-# Memory: C-contiguous arrays whose last axis is the lanes. Indices are not checked and do not wrap around.
+# Memory: C-contiguous arrays whose last axis is the lanes, or arrays of scalars where every axis is given. Indices are
+# not checked and do not wrap around.
 def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """Zeros that begin at a cache line, as NumPy's own need not: a gradient over them is 6 % faster."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
@@ -438,8 +459,9 @@ def _load(array: Kind, indices: Sequence[Kind], kind: Kind, *like: Kind) -> Type
 
 @intrinsic
 def load(context: Any, array: Any, *indices: Any) -> Typed:
-    """array[*indices, :] as one cache line of lanes: 8 numbers of 64 bits or 16 of 32."""
-    return _load(array, indices, Vector(array.dtype, 512 // array.dtype.bitwidth))
+    """array[*indices, :] as one cache line of lanes, 8 numbers of 64 bits or 16 of 32; array[*indices] as a scalar."""
+    whole = array.ndim == len(indices)
+    return _load(array, indices, array.dtype if whole else Vector(array.dtype, 512 // array.dtype.bitwidth))
 
 
 @intrinsic
@@ -449,18 +471,13 @@ def load_as(context: Any, like: Any, array: Any, *indices: Any) -> Typed:
 
 
 @intrinsic
-def entry(context: Any, array: Any, *indices: Any) -> Typed:
-    """array[*indices], one number."""
-    return _load(array, indices, array.dtype)
-
-
-@intrinsic
 def store(context: Any, value: Any, array: Any, *indices: Any) -> Typed:
-    """array[*indices, :] = value."""
+    """array[*indices, :] = value, or array[*indices] = value for a scalar."""
+    kind = value if isinstance(value, Vector) else array.dtype
 
     def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
-        builder.store(args[0], _address(context, builder, sig, args, value), align=value.dtype.bitwidth // 8)
+        builder.store(args[0], _address(context, builder, sig, args, kind), align=_dtype(kind).bitwidth // 8)
         return context.get_dummy_value()
 
-    place = _place(array, indices, value)
-    return None if place is None else (signature(types.none, value, array, place), emit)
+    place = _place(array, indices, kind)
+    return None if place is None else (signature(types.none, kind, array, place), emit)

@@ -2,11 +2,11 @@
 
 from typing import Any, NamedTuple
 
-import naive
 import numpy as np
 from scipy import sparse
 
 import fastldp as fl
+import naive
 
 WEIGHTS = np.array([0.002, 0.0, 0.03, 0.01, 0.05, 0.0, 0.02, 0.01, 0.015])
 

@@ -3,13 +3,14 @@
 import hashlib
 from typing import Any
 
-import naive
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+
+import naive
 from fastldp.kernels.chacha import chacha20, key_of, load_key
 from fastldp.kernels.jit import serial
 from fastldp.kernels.simd import broadcast, lane_numbers, store, uint32x8, uint32x16
-from numpy.typing import NDArray
 
 LANES = pytest.mark.parametrize("kind", [uint32x8, uint32x16], ids=str)
 

@@ -12,16 +12,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import naive
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+import naive
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.gaussian import box_muller, normals, store_normals
 from fastldp.kernels.jit import serial
 from fastldp.kernels.simd import float32x16, float64x8, load, load_as, store, uint32x8, uint32x16
 from fastldp.kernels.vmath import exp, sigmoid
-from numpy.typing import NDArray
-from scipy import stats
 
 Array = NDArray[Any]
 PRECISIONS = pytest.mark.parametrize("dtype", [np.float64, np.float32])

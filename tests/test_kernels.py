@@ -1,18 +1,18 @@
 """The kernels that make up a round, one by one, against the oracle: each lane is a run of its own."""
 
-import cases
-import naive
 import numpy as np
 import pytest
-from fastldp.kernels import gradient, jit, metrics, privatize, prox, simd
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+import cases
 import fastldp as fl
-from fastldp import engine
+import naive
+from fastldp import block
+from fastldp.kernels import gradient, jit, metrics, privatize, prox, simd
 
-LANES = engine.LANES
+LANES = block.LANES["float64"]
 extreme = st.sampled_from([0.0, -0.0, 5e-324, 1e-12, 1.0, -1.0, 1e8, -1e100, 1e150])
 moderate = st.floats(-3, 3, allow_nan=False)
 moderate_rows = arrays(np.float64, (1, 5, LANES), elements=moderate)
@@ -31,9 +31,9 @@ def shrink(X, threshold, bound):  # type: ignore[no-untyped-def]
 
 
 @jit.serial
-def gradients(loss, samples, X, G):  # type: ignore[no-untyped-def]
+def gradients(loss, clip, samples, X, G):  # type: ignore[no-untyped-def]
     for i in range(X.shape[0]):
-        gradient.add_gradient(loss, samples, X, i, G)
+        gradient.add_gradient(loss, simd.load(clip), samples, X, i, G)
 
 
 @jit.serial
@@ -91,7 +91,7 @@ def test_gradients(loss: str, layout: str, bound: float | None) -> None:
     rng = np.random.default_rng(1)
     X = rng.standard_normal((6, 9, LANES)) * 10.0 ** np.arange(-3, 5)
     G = np.ones_like(X)
-    gradients(engine.LOSS_CODES[loss], engine.samples_of(case.problem), X, G)
+    gradients(block.LOSS_CODES[loss], np.full(LANES, bound or np.inf), block.samples_in_rows(case.problem), X, G)
     for i, (A, b) in enumerate(case.shards):
         for lane in range(LANES):
             reference = 1 + len(b) * naive.gradient(loss, A, b, X[i, :, lane], bound or np.inf)
@@ -119,10 +119,10 @@ def test_releases() -> None:
 def test_measures() -> None:
     rng = np.random.default_rng(3)
     X, x_star = rng.standard_normal((4, 5, LANES)), rng.standard_normal(5)
-    mean, consensus, distance = np.empty((5, LANES)), np.empty(LANES), np.empty(LANES)
-    metrics.measure(X, x_star, mean, consensus, distance)
+    mean, consensus, distance = np.empty((5, LANES)), np.empty((1, LANES)), np.empty((1, LANES))
+    metrics.measure(X, np.repeat(x_star[:, None], LANES, axis=1), mean, consensus, distance)
     for lane in range(LANES):
         x = X[..., lane]
         np.testing.assert_allclose(mean[:, lane], x.mean(axis=0), rtol=1e-14)
-        assert consensus[lane] == pytest.approx(naive.consensus(x), rel=1e-13)
-        assert distance[lane] / (x_star @ x_star) == pytest.approx(naive.distance(x, x_star), rel=1e-13)
+        assert consensus[0, lane] == pytest.approx(naive.consensus(x), rel=1e-13)
+        assert distance[0, lane] / (x_star @ x_star) == pytest.approx(naive.distance(x, x_star), rel=1e-13)

@@ -1,12 +1,12 @@
 """What the paper promises, seen in private runs at the first experiment's size on generated data."""
 
-import naive
 import numpy as np
 import pytest
-from fastldp.kernels.chacha import key_of
 
 import fastldp as fl
-from fastldp import engine, recording
+import naive
+from fastldp import block, recording
+from fastldp.kernels.chacha import key_of
 
 REPETITIONS = 32
 BUDGET = fl.Budget(1.0, 1e-4)
@@ -51,7 +51,7 @@ def test_lyapunov_function_stays_below_lemma_2(allocation: str, nonsmooth: bool)
     data = fl.datasets.synthetic("ijcnn1", rows=200)
     g = fl.BoxL1(0.01, 10.0) if nonsmooth else fl.Zero()
     problem = fl.Problem(data.A.toarray(), data.b, workers=4, l2=1.0, regularizer=g)
-    rounds, lanes = 300, engine.LANES
+    rounds, lanes = 300, block.LANES["float64"]
     schedule = fl.PrimalDual(allocation=allocation).schedule(problem, BUDGET, rounds)
     assert schedule.ledger is not None
     x_star = problem.optimum()
@@ -62,12 +62,12 @@ def test_lyapunov_function_stays_below_lemma_2(allocation: str, nonsmooth: bool)
 
     measured = np.zeros(plan.rounds.size)
     for seed in range(4):
-        runs = [engine.Run(schedule, x0, key_of(seed, repetition)) for repetition in range(lanes)]
-        block = engine.Block(problem, engine.samples_of(problem), runs, plan)
+        runs = [block.Run(problem, schedule, x0, key_of(seed, repetition), plan, x_star) for repetition in range(lanes)]
+        together = block.Block(block.samples_in_rows(problem), runs)
         for k, end in enumerate(plan.rounds):
-            block.advance(int(end), parallel=False)
+            together.advance(int(end), parallel=False)
             for lane in range(lanes):
-                x, dual = (np.array(part[..., lane], dtype=np.float64) for part in block.state[:2])
+                x, dual = (np.array(part[..., lane], dtype=np.float64) for part in together.state[:2])
                 measured[k] += naive.lyapunov(x, dual, x_star, dual_star, schedule.step) / (4 * lanes)
 
     # Lemma 2: E Φ^{t+1} ≤ (1 − γ min{μ_f, 1}) E Φ^t + (5/2) n d γ² ξ_t², from the Φ¹ that is known.

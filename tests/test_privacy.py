@@ -2,12 +2,12 @@
 
 import math
 
-import cases
-import naive
 import numpy as np
 import pytest
 
+import cases
 import fastldp as fl
+import naive
 from fastldp.errors import ArgumentError, BudgetError, UnknownNameError
 from fastldp.privacy import allocation, delta_of, dynamic_variances, epsilon_of, rho_of, static_variances
 

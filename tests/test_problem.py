@@ -4,13 +4,13 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import cases
-import naive
 import numpy as np
 import pytest
 from scipy import optimize, sparse
 
+import cases
 import fastldp as fl
+import naive
 from fastldp import memory
 from fastldp.errors import (
     ArgumentError,

@@ -1,12 +1,12 @@
 """Value and prox of every regularizer: the definition of the prox, its non-expansiveness, and the oracle."""
 
-import cases
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+import cases
 import fastldp as fl
 from fastldp.errors import ArgumentError
 

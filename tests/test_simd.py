@@ -9,6 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
+from numba.core.errors import TypingError
+from numpy.typing import NDArray
+
 from fastldp.kernels.jit import formula, serial
 from fastldp.kernels.simd import (
     aligned_zeros,
@@ -20,7 +24,6 @@ from fastldp.kernels.simd import (
     by_precision,
     convert,
     copysign,
-    entry,
     fabs,
     float32x16,
     float64x8,
@@ -46,9 +49,6 @@ from fastldp.kernels.simd import (
     uint64x8,
     with_lane,
 )
-from numba import njit
-from numba.core.errors import TypingError
-from numpy.typing import NDArray
 
 Array = NDArray[Any]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e-40, 3.0, -7.25]
@@ -349,7 +349,7 @@ def masked(mask: Any, x: Any) -> Any:
 def copy_swapped(A: Any, columns: Any, out: Any) -> None:
     for i in range(A.shape[0]):
         for k in range(columns.shape[0]):
-            pair = swap((load(A, i, k), load(A, i, entry(columns, k))))
+            pair = swap((load(A, i, k), load(A, i, load(columns, k))))
             x, mask = masked(pair[0] > 0.0, pair[0])
             store(select(mask, x, pair[1]), out, i, k)
 
@@ -374,7 +374,7 @@ def test_aligned_zeros_begin_at_a_cache_line(dtype: Any) -> None:
 
 
 def wrong_indices(A: Any) -> Any:
-    return lane(load(A, 0, 0), 0)
+    return lane(load(A, 0, 0, 0), 0)
 
 
 def wrong_types(A: Any) -> Any:

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import cases
 import numpy as np
 import pytest
 
+import cases
 import fastldp as fl
 from fastldp import figures
 from fastldp.errors import FileFormatError

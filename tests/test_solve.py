@@ -8,13 +8,13 @@ import threading
 import warnings
 from typing import Any
 
-import cases
-import naive
 import numpy as np
 import pytest
 
+import cases
 import fastldp as fl
-from fastldp import engine
+import naive
+from fastldp import block, engine
 from fastldp.errors import (
     ArgumentError,
     DivergedError,
@@ -251,15 +251,15 @@ def test_ctrl_c_keeps_what_was_done(repetitions: int, monkeypatch: pytest.Monkey
     problem = cases.make("box").problem
     monkeypatch.setattr(engine, "SEGMENT_WORK", 324_000)  # segments of 1000 rounds
     calls = []
-    measure = engine.Block.advance
+    measure = block.Block.advance
 
-    def interrupt_in_the_third(block: engine.Block, end: int, *, parallel: bool) -> None:
+    def interrupt_in_the_third(self: block.Block, end: int, *, parallel: bool) -> None:
         calls.append(end)
         if len(calls) == 3:
             os.kill(os.getpid(), signal.SIGINT)
-        measure(block, end, parallel=parallel)
+        measure(self, end, parallel=parallel)
 
-    monkeypatch.setattr(engine.Block, "advance", interrupt_in_the_third)
+    monkeypatch.setattr(block.Block, "advance", interrupt_in_the_third)
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(InterruptedSolve, match="interrupted after .* rounds") as caught:
         fl.solve(problem, BUDGET, rounds=10_000, repetitions=repetitions, seed=0, record=fl.Every(1000))
@@ -272,7 +272,7 @@ def test_ctrl_c_keeps_what_was_done(repetitions: int, monkeypatch: pytest.Monkey
     assert 0 < done.sum() < done.size
     np.testing.assert_array_equal(partial.optimality[done], whole.optimality[done])
     calls.clear()
-    monkeypatch.setattr(engine.Block, "advance", interrupt_in_the_third)
+    monkeypatch.setattr(block.Block, "advance", interrupt_in_the_third)
     assert fl.solve(problem, rounds=10_000, throw=False, record=fl.Every(1000)).status.outcome is fl.Outcome.INTERRUPTED
 
 

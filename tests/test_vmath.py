@@ -6,10 +6,11 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from fastldp.kernels import vmath
-from fastldp.kernels.simd import load, store
 from numba import njit
 from numpy.typing import NDArray
+
+from fastldp.kernels import vmath
+from fastldp.kernels.simd import load, store
 
 Array = NDArray[Any]
 POINTS = 1 << 19

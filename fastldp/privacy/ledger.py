@@ -55,6 +55,9 @@ class Ledger:
     factors: Array
     """(n,): a worker's variances are its factor times the shape."""
     grid_spacing: float
+    """The spacing of the public grid; zero where releases are off the grid, in float32."""
+    precision: str
+    """``"float64"``, or ``"float32"`` for exploration: rounding is then not part of the sensitivity."""
     adjacency: str = ADJACENCY
 
     @property
@@ -108,11 +111,19 @@ class Ledger:
             ("accounting", f"{self.accounting}, ρ = {_range(self.promised_rho)}"),
             ("spent", f"ε = {_range(np.atleast_1d(self.spent_epsilon))}, ρ = {_range(self._spent())}"),
             ("gradient bound", f"B = {self.bound:.6g}, {BOUND_SOURCES[self.bound_source]}"),
-            ("sensitivity", f"{_range(self.sensitivities.total)} a release, rounding included"),
-            ("releases", f"{self.releases:,} a worker, on a grid of {self.grid_spacing:.3g}"),
+            (
+                "sensitivity",
+                f"{_range(self.sensitivities.total)} a release" + ", rounding included" * (self.grid_spacing > 0),
+            ),
+            ("releases", f"{self.releases:,} a worker, {self._manner()}"),
             ("variances", f"{self.allocation}, from {variances[0]:.4g} down to {variances[1]:.4g}"),
         ]
         return "\n".join(f"  {name:<15} {text}" for name, text in rows)
+
+    def _manner(self) -> str:
+        if self.precision == "float64":
+            return f"on a grid of {self.grid_spacing:.3g}"
+        return "in float32, off the grid: for exploration, not to be deployed"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in it, as arrays and plain values; `from_dict` is its inverse."""

@@ -1,0 +1,228 @@
+"""A block: runs over the same data that ride in lanes together, advanced a segment at a time.
+
+Everything that may differ between the runs of a block is a vector of lanes: start, key, step, noise, l2, weights, size
+of the set, clipping, optimum and length. A run alone has no lane axis; its lanes then hold samples and rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fastldp.algorithms import Schedule
+from fastldp.kernels import gradient, metrics, privatize, rounds
+from fastldp.kernels.simd import aligned_zeros
+from fastldp.problem import Problem
+from fastldp.recording import Plan
+
+Array = NDArray[np.float64]
+
+LANES = {"float64": 8, "float32": 16}
+LOSS_CODES = {"logistic": gradient.LOGISTIC, "squared": gradient.SQUARED}
+
+
+@dataclass(eq=False)
+class Run:
+    """One run: what defines it, and what has been recorded of it."""
+
+    problem: Problem
+    schedule: Schedule
+    x0: Array
+    key: NDArray[np.uint32]
+    plan: Plan
+    optimum: Array
+    done: int = 0
+    failed: int = 0
+    """The round at which the average became non-finite, or 0."""
+    workers: Array = field(init=False)
+    means: Array = field(init=False)
+    consensus: Array = field(init=False)
+    distance: Array = field(init=False)
+    """The squared distance to the optimum."""
+    messages: Array | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        records, d = self.plan.rounds.size, self.problem.d
+        self.workers = np.tile(self.x0, (self.problem.n, 1))
+        self.means = np.full((records, d), np.nan)
+        self.consensus = np.full(records, np.nan)
+        self.distance = np.full(records, np.nan)
+        self.messages = np.full((self.rounds, d), np.nan) if self.plan.worker >= 0 else None
+
+    @property
+    def rounds(self) -> int:
+        """T."""
+        return self.schedule.deviations.size
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left to be done."""
+        return self.done == self.rounds or self.failed > 0
+
+    @property
+    def lane_mates(self) -> tuple[Any, ...]:
+        """What runs must have in common to share a block."""
+        kind = self.problem.regularizer.kernel_form(self.problem.d).code
+        return id(self.problem.A), self.problem.loss, kind, release_mode(self), self.plan.worker
+
+
+def release_mode(run: Run) -> int:
+    """How a run's queries are released: without noise, or with noise on the grid, or off it in single precision."""
+    if run.schedule.ledger is None:
+        return privatize.EXACT
+    return privatize.GRIDDED if run.schedule.grid > 0 else privatize.GAUSSIAN
+
+
+class Block:
+    """Runs in lanes, the state they are in, and the numbers their kernel needs."""
+
+    def __init__(self, samples: gradient.Samples, runs: Sequence[Run], *, alone: bool = False) -> None:
+        self.runs = runs
+        self.samples = samples
+        self.done = 0
+        self.horizon = max(run.rounds for run in runs)
+        problem = runs[0].problem
+        self.dtype = np.dtype(problem.dtype)
+        self.lanes = LANES[problem.dtype]
+        self.alone = alone
+        # Empty lanes repeat the last run; their results are never read.
+        self._filled = [runs[0]] if self.alone else [runs[min(k, len(runs) - 1)] for k in range(self.lanes)]
+
+        n, d = problem.n, problem.d
+        self.state = rounds.State(
+            X=self._stack(np.tile(run.x0, (n, 1)) for run in self._filled),
+            dual=self._zeros(n, d),
+            half=self._zeros(n, d),
+            mean=self._zeros(d),
+            failed=np.zeros(len(self._filled), dtype=np.int64),
+        )
+        forms = [run.problem.regularizer.kernel_form(d) for run in self._filled]
+        steps = [run.schedule.step for run in self._filled]
+        self.method = rounds.Method(
+            loss=LOSS_CODES[problem.loss],
+            prox=forms[0].code,
+            step=self._stack(steps),
+            shrink=self._stack(run.problem.l2 / n for run in self._filled),
+            threshold=self._stack(step * form.weight / n for step, form in zip(steps, forms, strict=True)),
+            clip=self._stack(run.problem.clip for run in self._filled),
+            size=self._stack(form.size for form in forms),
+            weight=(1.0 / (n * problem.sizes)).astype(self.dtype),
+        )
+        self._optimum = self._stack(run.optimum for run in self._filled)
+        self._measured = self._zeros(d), self._zeros(1), self._zeros(1)
+        self.release = self._release(n, d)
+
+    def _zeros(self, *shape: int) -> NDArray[Any]:
+        return aligned_zeros(shape if self.alone else (*shape, self.lanes), self.dtype)
+
+    def _stack(self, values: Any) -> NDArray[Any]:
+        """One value of each run, lanes last; of a run alone, its value."""
+        stacked = np.stack([np.atleast_1d(np.asarray(value, dtype=self.dtype)) for value in values], axis=-1)
+        laid = aligned_zeros(stacked.shape[:-1] if self.alone else stacked.shape, self.dtype)
+        laid[...] = stacked[..., 0] if self.alone else stacked
+        return laid
+
+    def _release(self, n: int, d: int) -> rounds.Release | rounds.SingleRelease:
+        grids = [run.schedule.grid for run in self._filled]
+        keys = np.stack([self._filled[k % len(self._filled)].key for k in range(self.lanes)], axis=-1)
+        common: dict[str, Any] = {
+            "mode": release_mode(self.runs[0]),
+            "keys": np.ascontiguousarray(keys),
+            "deviations": self._zeros(0),
+            "factors": self._stack(run.schedule.factors for run in self._filled),
+            "grid": self._stack(grids),
+            "inverse_grid": self._stack(1 / grid if grid > 0 else 0.0 for grid in grids),
+        }
+        if not self.alone:
+            return rounds.Release(**common)
+        noise = aligned_zeros((n, -(-d // 8) * 8, self.lanes), self.dtype)
+        return rounds.SingleRelease(**common, noise=noise)
+
+    def ends(self, length: int) -> list[int]:
+        """Where segments end: at every recorded round, at the end of every run, and at least every `length` rounds."""
+        regular = np.arange(self.done, self.horizon, length)[1:]
+        marks = [run.plan.rounds for run in self.runs] + [np.array([run.rounds for run in self.runs]), regular]
+        return [int(end) for end in np.unique(np.concatenate(marks)) if end > self.done]
+
+    def advance(self, end: int, *, parallel: bool) -> None:
+        """Run up to and including round `end`, and record it in the runs whose plans say so."""
+        begin, count = self.done, end - self.done
+        release = self.release._replace(deviations=self._deviations(begin, end))
+        worker = self.runs[0].plan.worker
+        d = self.state.mean.shape[0]
+        seen = rounds.Transcript(worker, self._zeros(count if worker >= 0 else 0, d))
+        kernel = rounds.run_parallel if parallel else rounds.run_serial
+        kernel(begin + 1, end + 1, self.state, self.samples, self.method, release, seen)
+        self.done = end
+        measured = False
+        for k, run in enumerate(self.runs):
+            if run.over:
+                continue
+            run.done = min(end, run.rounds)
+            run.failed = int(self.state.failed[k])
+            if run.messages is not None:
+                run.messages[begin : run.done] = self._lane(seen.messages, k)[: run.done - begin]
+            record = int(np.searchsorted(run.plan.rounds, end))
+            if record < run.plan.rounds.size and run.plan.rounds[record] == end:
+                if not measured:
+                    metrics.measure(self.state.X, self._optimum, *self._measured)
+                    measured = True
+                mean, consensus, distance = (self._lane(values, k) for values in self._measured)
+                run.means[record], run.consensus[record], run.distance[record] = mean, consensus[0], distance[0]
+            if run.over:
+                run.workers[...] = self._lane(self.state.X, k)
+
+    def _deviations(self, begin: int, end: int) -> NDArray[Any]:
+        """ξ_t of every run for these rounds alone: a horizon of millions is never laid out in full."""
+        laid = self._zeros(end - begin)
+        for k, run in enumerate(self._filled):
+            part = run.schedule.deviations[begin:end]
+            self._lane(laid, k)[: part.size] = part
+        return laid
+
+    def _lane(self, array: NDArray[Any], k: int) -> NDArray[Any]:
+        return array if self.alone else array[..., k]
+
+    def close(self) -> None:
+        """Take the models of runs that were stopped before their end."""
+        for k, run in enumerate(self.runs):
+            if not run.over:
+                run.workers[...] = self._lane(self.state.X, k)
+
+
+def samples_in_rows(problem: Problem) -> gradient.DenseSamples | gradient.SparseSamples:
+    """The data for runs in lanes: as it is, without a copy in double precision."""
+    dtype = np.dtype(problem.dtype)
+    with np.errstate(divide="ignore"):
+        inverse_norms = (1 / problem.row_norms).astype(dtype)
+    common = problem.b.astype(dtype, copy=False), inverse_norms, problem.starts
+    if sparse.issparse(problem.A):
+        columns, starts = problem.A.indices.astype(np.uint32), problem.A.indptr.astype(np.int64)
+        return gradient.SparseSamples(problem.A.data.astype(dtype, copy=False), *common, columns, starts)
+    return gradient.DenseSamples(problem.A.astype(dtype, copy=False), *common)
+
+
+def samples_in_panels(problem: Problem) -> gradient.Panels:
+    """Dense data with the samples in the lanes, for one run: a copy, filled up to whole panels with zeros."""
+    dtype, lanes = np.dtype(problem.dtype), LANES[problem.dtype]
+    counts = -(-problem.sizes // lanes)
+    firsts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    panels = int(firsts[-1])
+    values = aligned_zeros((panels, problem.d, lanes), dtype)
+    labels, norms = np.ones((panels, lanes), dtype), np.ones((panels, lanes), dtype)
+    with np.errstate(divide="ignore"):
+        inverse_norms = 1 / problem.row_norms
+    for i in range(problem.n):
+        rows = slice(problem.starts[i], problem.starts[i + 1])
+        mine, size = slice(firsts[i], firsts[i + 1]), int(problem.sizes[i])
+        padded = np.zeros((counts[i] * lanes, problem.d), dtype)
+        padded[:size] = problem.A[rows]
+        values[mine] = padded.reshape(counts[i], lanes, problem.d).transpose(0, 2, 1)
+        labels[mine].reshape(-1)[:size] = problem.b[rows]
+        norms[mine].reshape(-1)[:size] = inverse_norms[rows]
+    return gradient.Panels(values, labels, norms, firsts, aligned_zeros((problem.n, problem.d, lanes), dtype))

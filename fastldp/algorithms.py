@@ -130,7 +130,7 @@ def _released(problem: Problem) -> tuple[float, Sensitivity]:
     """The spacing of the grid, and the sensitivity of a release on it; in float32 without grid and rounding."""
     bound = problem.gradient_bound
     if bound == 0:
-        raise DataError("A", problem.A, "every row is zero: there is nothing to learn from or to hide")
+        raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
     query = 2 * bound / (problem.n * problem.sizes)
     if problem.dtype == "float32":
         return 0.0, Sensitivity(query, 0.0, np.zeros(problem.n))

@@ -68,7 +68,7 @@ class Run:
     def lane_mates(self) -> tuple[Any, ...]:
         """What runs must have in common to share a block."""
         kind = self.problem.regularizer.kernel_form(self.problem.d).code
-        return id(self.problem.A), self.problem.loss, kind, release_mode(self), self.plan.worker
+        return id(self.problem.rows), self.problem.loss, kind, release_mode(self), self.plan.worker
 
 
 def release_mode(run: Run) -> int:
@@ -109,7 +109,7 @@ class Block:
             step=self._stack(steps),
             shrink=self._stack(run.problem.l2 / n for run in self._filled),
             threshold=self._stack(step * form.weight / n for step, form in zip(steps, forms, strict=True)),
-            clip=self._stack(run.problem.clip for run in self._filled),
+            clip=self._stack(min(run.problem.clip, np.finfo(self.dtype).max) for run in self._filled),
             size=self._stack(form.size for form in forms),
             weight=(1.0 / (n * problem.sizes)).astype(self.dtype),
         )
@@ -149,15 +149,18 @@ class Block:
         marks = [run.plan.rounds for run in self.runs] + [np.array([run.rounds for run in self.runs]), regular]
         return [int(end) for end in np.unique(np.concatenate(marks)) if end > self.done]
 
-    def advance(self, end: int, *, parallel: bool) -> None:
+    def advance(self, end: int, *, threads: int = 1) -> None:
         """Run up to and including round `end`, and record it in the runs whose plans say so."""
         begin, count = self.done, end - self.done
         release = self.release._replace(deviations=self._deviations(begin, end))
         worker = self.runs[0].plan.worker
         d = self.state.mean.shape[0]
         seen = rounds.Transcript(worker, self._zeros(count if worker >= 0 else 0, d))
-        kernel = rounds.run_parallel if parallel else rounds.run_serial
-        kernel(begin + 1, end + 1, self.state, self.samples, self.method, release, seen)
+        given = self.state, self.samples, self.method, release, seen
+        if threads > 1:
+            rounds.run_parallel(begin + 1, end + 1, self._cuts(threads), *given)
+        else:
+            rounds.run_serial(begin + 1, end + 1, *given)
         self.done = end
         measured = False
         for k, run in enumerate(self.runs):
@@ -176,6 +179,13 @@ class Block:
                 run.means[record], run.consensus[record], run.distance[record] = mean, consensus[0], distance[0]
             if run.over:
                 run.workers[...] = self._lane(self.state.X, k)
+
+    def _cuts(self, threads: int) -> NDArray[np.int64]:
+        """Where each thread's workers begin: about equally many samples for each."""
+        starts = self.runs[0].problem.starts
+        shares = np.arange(1, threads) * (starts[-1] / threads)
+        nearest = np.searchsorted((starts[:-1] + starts[1:]) / 2, shares)
+        return np.unique(np.concatenate([[0], nearest, [starts.size - 1]])).astype(np.int64)
 
     def _deviations(self, begin: int, end: int) -> NDArray[Any]:
         """ξ_t of every run for these rounds alone: a horizon of millions is never laid out in full."""
@@ -196,15 +206,13 @@ class Block:
 
 
 def samples_in_rows(problem: Problem) -> gradient.DenseSamples | gradient.SparseSamples:
-    """The data for runs in lanes: as it is, without a copy in double precision."""
+    """The data for runs in lanes: the problem's own arrays in double precision, a copy in single."""
     dtype = np.dtype(problem.dtype)
-    with np.errstate(divide="ignore"):
-        inverse_norms = (1 / problem.row_norms).astype(dtype)
-    common = problem.b.astype(dtype, copy=False), inverse_norms, problem.starts
-    if sparse.issparse(problem.A):
-        columns, starts = problem.A.indices.astype(np.uint32), problem.A.indptr.astype(np.int64)
-        return gradient.SparseSamples(problem.A.data.astype(dtype, copy=False), *common, columns, starts)
-    return gradient.DenseSamples(problem.A.astype(dtype, copy=False), *common)
+    common = problem.targets.astype(dtype, copy=False), _inverse_norms(problem).astype(dtype), problem.starts
+    if sparse.issparse(problem.rows):
+        columns, starts = problem.rows.indices.astype(np.uint32), problem.rows.indptr.astype(np.int64)
+        return gradient.SparseSamples(problem.rows.data.astype(dtype, copy=False), *common, columns, starts)
+    return gradient.DenseSamples(problem.rows.astype(dtype, copy=False), *common)
 
 
 def samples_in_panels(problem: Problem) -> gradient.Panels:
@@ -214,15 +222,19 @@ def samples_in_panels(problem: Problem) -> gradient.Panels:
     firsts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     panels = int(firsts[-1])
     values = aligned_zeros((panels, problem.d, lanes), dtype)
-    labels, norms = np.ones((panels, lanes), dtype), np.ones((panels, lanes), dtype)
-    with np.errstate(divide="ignore"):
-        inverse_norms = 1 / problem.row_norms
+    targets, norms = np.zeros((panels, lanes), dtype), np.zeros((panels, lanes), dtype)
+    inverse_norms = _inverse_norms(problem)
     for i in range(problem.n):
-        rows = slice(problem.starts[i], problem.starts[i + 1])
-        mine, size = slice(firsts[i], firsts[i + 1]), int(problem.sizes[i])
+        mine, size = slice(problem.starts[i], problem.starts[i + 1]), int(problem.sizes[i])
+        here = slice(firsts[i], firsts[i + 1])
         padded = np.zeros((counts[i] * lanes, problem.d), dtype)
-        padded[:size] = problem.A[rows]
-        values[mine] = padded.reshape(counts[i], lanes, problem.d).transpose(0, 2, 1)
-        labels[mine].reshape(-1)[:size] = problem.b[rows]
-        norms[mine].reshape(-1)[:size] = inverse_norms[rows]
-    return gradient.Panels(values, labels, norms, firsts, aligned_zeros((problem.n, problem.d, lanes), dtype))
+        padded[:size] = problem.rows[mine]
+        values[here] = padded.reshape(counts[i], lanes, problem.d).transpose(0, 2, 1)
+        targets[here].reshape(-1)[:size] = problem.targets[mine]
+        norms[here].reshape(-1)[:size] = inverse_norms[mine]
+    return gradient.Panels(values, targets, norms, firsts, aligned_zeros((problem.n, problem.d, lanes), dtype))
+
+
+def _inverse_norms(problem: Problem) -> Array:
+    """1/‖a‖ of every row; of a row of zeros, 1: its gradient is zero however it is clipped."""
+    return np.asarray(1 / np.where(problem.row_norms > 0, problem.row_norms, 1.0))

@@ -44,17 +44,17 @@ def execute(
     packs = pack(runs, LANES[problem.dtype])
     _refuse_what_cannot_fit(problem, packs, cores)
     alone = len(runs) == 1
-    samples = samples_in_panels(problem) if alone and not sparse.issparse(problem.A) else samples_in_rows(problem)
-    work = problem.A.nnz if sparse.issparse(problem.A) else problem.A.size
+    samples = samples_in_panels(problem) if alone and not sparse.issparse(problem.rows) else samples_in_rows(problem)
+    work = problem.rows.nnz if sparse.issparse(problem.rows) else problem.rows.size
     length = max(1, SEGMENT_WORK // work)
 
-    def complete(mates: Sequence[Run], parallel: bool) -> None:
+    def complete(mates: Sequence[Run], threads: int) -> None:
         if stop.is_set():
             return
         block = Block(samples, mates, alone=alone)
         for end in block.ends(length):
             before = sum(run.done for run in mates)
-            block.advance(end, parallel=parallel)
+            block.advance(end, threads=threads)
             advanced(sum(run.done for run in mates) - before)
             if stop.is_set() or all(run.over for run in mates):
                 break
@@ -63,10 +63,10 @@ def execute(
     # Whole waves of blocks take a thread each; the blocks left over share all threads, one after another.
     waves = len(packs) - len(packs) % cores
     if waves:
-        Parallel(n_jobs=cores, backend="threading")(delayed(complete)(mates, False) for mates in packs[:waves])
+        Parallel(n_jobs=cores, backend="threading")(delayed(complete)(mates, 1) for mates in packs[:waves])
     for mates in packs[waves:]:
         with _ONE_PARALLEL_CALLER, _numba_threads(cores):
-            complete(mates, True)
+            complete(mates, cores)
 
 
 def pack(runs: Sequence[Run], lanes: int) -> list[list[Run]]:

@@ -71,20 +71,26 @@ class Problem:
             gradient_bound = real("gradient_bound", gradient_bound, "give a finite number > 0", above=0)
         self._public_bound = gradient_bound
 
-        self.A, self.b, starts = _shards(_matrix(A), _labels(b, self.loss), workers)
+        rows, labels, starts = _shards(_matrix(A), _labels(b, self.loss), workers)
+        # A copy of its own, so that the caller may change A: with −b folded in, φ is ln(1 + eᶻ) of the margin z.
+        signs = -labels if self.loss == "logistic" else np.ones(labels.size)
+        self.rows = rows.multiply(signs[:, None]).tocsr() if sparse.issparse(rows) else rows * signs[:, None]
+        """The samples, sorted by worker; each times −b for the logistic loss."""
+        self.targets = labels if self.loss == "squared" else np.zeros(labels.size)
+        """b for the squared loss; the logistic loss has it in the rows."""
         self.starts = starts
         """(n + 1,): worker i holds rows starts[i] to starts[i + 1]; rows are sorted by worker."""
         self.sizes: NDArray[np.int64] = np.diff(starts)
         self.n = self.sizes.size
-        self.d = int(self.A.shape[1])
+        self.d = int(self.rows.shape[1])
         self.regularizer.kernel_form(self.d)  # refuses weights of another length now, not at the solve
         # Every sample's share of the objective: 1/(n mᵢ).
         self._weights = np.repeat(1.0 / (self.n * self.sizes), self.sizes)
 
     def __repr__(self) -> str:
-        kind = "sparse" if sparse.issparse(self.A) else "dense"
+        kind = "sparse" if sparse.issparse(self.rows) else "dense"
         return (
-            f"Problem({self.loss}, {self.A.shape[0]:,} rows × {self.d:,} {kind}, {self.n} workers, "
+            f"Problem({self.loss}, {self.rows.shape[0]:,} rows × {self.d:,} {kind}, {self.n} workers, "
             f"l2={self.l2:g}, g={self.regularizer})"
         )
 
@@ -93,7 +99,7 @@ class Problem:
     @cached_property
     def _curvatures(self) -> tuple[float, float]:
         """The least and greatest eigenvalue of AᵢᵀAᵢ/mᵢ over all workers."""
-        return extreme_curvatures(self.A, self.starts)
+        return extreme_curvatures(self.rows, self.starts)
 
     @property
     def smoothness(self) -> float:
@@ -138,7 +144,7 @@ class Problem:
     @cached_property
     def row_norms(self) -> Vector:
         """‖a‖ of every row, rounded up."""
-        squares = self.A.multiply(self.A) if sparse.issparse(self.A) else self.A * self.A
+        squares = self.rows.multiply(self.rows) if sparse.issparse(self.rows) else self.rows * self.rows
         norms = np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
         return np.asarray(norms * (1 + (self.d + 2) * np.finfo(np.float64).eps))
 
@@ -146,12 +152,12 @@ class Problem:
     def _data_bound(self) -> float | None:
         if self.loss == "logistic":  # |φ'| ≤ 1
             return float(self.row_norms.max())
-        margins = self.regularizer.margins(self.A)
+        margins = self.regularizer.margins(self.rows)
         if margins is None:
             return None
-        residuals = np.maximum(np.abs(margins[0] - self.b), np.abs(margins[1] - self.b))
+        residuals = np.maximum(np.abs(margins[0] - self.targets), np.abs(margins[1] - self.targets))
         # A computed margin may be off by d units of the terms it is made of, which can exceed the residual.
-        terms = np.maximum(np.abs(margins[0]), np.abs(margins[1])) + np.abs(self.b)
+        terms = np.maximum(np.abs(margins[0]), np.abs(margins[1])) + np.abs(self.targets)
         rounding = (self.d + 8) * np.finfo(np.float64).eps * terms
         return float(((residuals + rounding) * self.row_norms).max())
 
@@ -191,27 +197,27 @@ class Problem:
     def _falls_for_ever(self, x: Vector) -> bool:
         """Whether x separates the classes where nothing holds it back: the loss then falls along x for ever."""
         held_back = self.loss != "logistic" or self.l2 > 0 or not self.regularizer.smooth
-        return not held_back and bool((self.b * (self.A @ x) > 0).all())
+        return not held_back and bool((self.rows @ x < 0).all())
 
     def _smooth(self, x: Vector) -> float:
-        margins = self.A @ x
+        margins = self.rows @ x
         if self.loss == "logistic":
-            losses = np.logaddexp(0.0, -self.b * margins)
+            losses = np.logaddexp(0.0, margins)
         else:
-            losses = 0.5 * (margins - self.b) ** 2
+            losses = 0.5 * (margins - self.targets) ** 2
         return float(self._weights @ losses + 0.5 * self.l2 * (x @ x))
 
     def _smooth_gradient(self, x: Vector) -> Vector:
-        margins = self.A @ x
-        slopes = -self.b * expit(-self.b * margins) if self.loss == "logistic" else margins - self.b
-        return np.asarray(self.A.T @ (self._weights * slopes) + self.l2 * x)
+        margins = self.rows @ x
+        slopes = expit(margins) if self.loss == "logistic" else margins - self.targets
+        return np.asarray(self.rows.T @ (self._weights * slopes) + self.l2 * x)
 
     def _hessian(self, x: Vector, free: NDArray[np.bool_]) -> Vector:
         """The Hessian of the smooth part on the free coordinates."""
-        columns = self.A[:, np.flatnonzero(free)]
-        bends = np.ones(self.b.size)
+        columns = self.rows[:, np.flatnonzero(free)]
+        bends = np.ones(self.targets.size)
         if self.loss == "logistic":
-            p = expit(self.A @ x)
+            p = expit(self.rows @ x)
             bends = p * (1 - p)
         shares = (self._weights * bends)[:, None]
         product = columns.T @ (columns.multiply(shares) if sparse.issparse(columns) else columns * shares)
@@ -264,7 +270,7 @@ def _labels(b: ArrayLike, loss: str) -> Vector:
 
 
 def _shards(A: Any, b: Vector, workers: int | ArrayLike) -> tuple[Any, Vector, NDArray[np.int64]]:
-    """Rows sorted by worker, and where each worker's begin."""
+    """Rows and labels sorted by worker, and where each worker's begin."""
     rows = A.shape[0]
     if b.size != rows:
         raise DataError("b", f"{b.size} labels", f"A has {rows} rows; give one label a row")

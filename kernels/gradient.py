@@ -3,6 +3,8 @@
 The same text serves both kinds of lanes, since `load` gives a vector or a scalar by the shape of the array. In
 run lanes X[n, d, lanes] holds many runs and a sample is a row of scalars; in sample lanes X[n, d] is one run and
 a row is a panel of samples, P[panels, d, lanes]. Either way a product is a scalar times a vector.
+
+Rows have the label folded in for the logistic loss: with −b·a for a, φ is ln(1 + eᶻ) of the margin z and φ' is σ(z).
 """
 
 from typing import Any, NamedTuple
@@ -25,7 +27,7 @@ class DenseSamples(NamedTuple):
     """What the workers hold, as one matrix: worker i has the rows firsts[i] to firsts[i + 1]."""
 
     values: Floats  # (rows, d)
-    labels: Floats  # (rows,)
+    targets: Floats  # (rows,): b for the squared loss
     inverse_norms: Floats  # (rows,): 1/‖a‖
     firsts: NDArray[np.int64]  # (n + 1,)
 
@@ -34,7 +36,7 @@ class SparseSamples(NamedTuple):
     """The same in compressed rows."""
 
     values: Floats  # (nonzeros,)
-    labels: Floats
+    targets: Floats
     inverse_norms: Floats
     firsts: NDArray[np.int64]
     columns: NDArray[np.uint32]  # (nonzeros,)
@@ -45,7 +47,7 @@ class Panels(NamedTuple):
     """The same with samples in the lanes; a worker's last panel is filled up with rows of zeros."""
 
     values: Floats  # (panels, d, lanes)
-    labels: Floats  # (panels, lanes)
+    targets: Floats  # (panels, lanes)
     inverse_norms: Floats  # (panels, lanes)
     firsts: NDArray[np.int64]  # (n + 1,): worker i has the panels firsts[i] to firsts[i + 1]
     partial: Floats  # (n, d, lanes): room for the sums of each lane
@@ -81,25 +83,23 @@ def _panels(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
 
 
 @formula
-def slope(loss: int, margin: Any, label: Any, limit: Any) -> Any:
-    """dφ/d(margin), limited: φ' is −b/(1 + exp(b·margin)) for the logistic loss, margin − b for the squared.
+def slope(loss: int, margin: Any, target: Any, limit: Any) -> Any:
+    """φ'(margin), limited: σ(z) for the logistic loss, z − b for the squared.
 
     A sample's gradient is this number times its row, so limiting it clips the sample's gradient.
     """
-    if loss == LOGISTIC:
-        derivative = -label * sigmoid(-label * margin)
-    else:
-        derivative = margin - label
     # In this order of arguments a NaN comes through, so that a diverged run is seen.
-    return minimum(limit, maximum(-limit, derivative))
+    if loss == LOGISTIC:
+        return minimum(limit, sigmoid(margin))
+    return minimum(limit, maximum(-limit, margin - target))
 
 
 @formula
 def _slope_within(loss: int, clip: Any, margin: Any, samples: Any, row: int, last: int) -> Any:
-    """The slope of a row, or zero past a worker's last row."""
+    """The slope of a row; past a worker's last row its limit is zero, and so is the slope."""
     inside = 1.0 if row <= last else 0.0
     row = min(row, last)
-    return slope(loss, margin, load(samples.labels, row), clip * load(samples.inverse_norms, row)) * inside
+    return slope(loss, margin, load(samples.targets, row), clip * (load(samples.inverse_norms, row) * inside))
 
 
 @formula

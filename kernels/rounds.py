@@ -55,7 +55,7 @@ class Method(NamedTuple):
     step: Floats  # (1, lanes): γ
     shrink: Floats  # (1, lanes): l2/n
     threshold: Floats  # (d, lanes): γω/n
-    clip: Floats  # (1, lanes): the largest norm a sample's gradient may have, or infinity
+    clip: Floats  # (1, lanes): the largest norm a sample's gradient may have, or the largest number
     size: Floats  # (1, lanes): the bound α of the box, or the radius of the set
     weight: Floats  # (n,): 1/(n mᵢ)
 
@@ -193,12 +193,15 @@ def _average(t: int, state: Any) -> None:
 
 
 @serial
-def _visit(t: int, first: int, i: int, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> None:
-    """The broadcast of the round before and this round's message, in one visit to worker i."""
-    # A function of its own, not inlined: the two kernels below share what LLVM makes of it.
-    if t > first:
-        _receive(i, state, method)
-    _send(t, first, i, state, samples, method, release, seen)
+def _visit(
+    t: int, first: int, workers: tuple[int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
+) -> None:
+    """The broadcast of the round before and this round's message, in one visit to each of a range of workers."""
+    # A function of its own, not inlined: both kernels below share what LLVM makes of it.
+    for i in range(workers[0], workers[1]):
+        if t > first:
+            _receive(i, state, method)
+        _send(t, first, i, state, samples, method, release, seen)
 
 
 @serial
@@ -208,8 +211,7 @@ def run_serial(
     """Rounds [first, last), in the calling thread."""
     n = state.X.shape[0]
     for t in range(first, last):
-        for i in range(n):
-            _visit(t, first, i, state, samples, method, release, seen)
+        _visit(t, first, (0, n), state, samples, method, release, seen)
         _average(t, state)
     for i in range(n):
         _receive(i, state, method)
@@ -217,14 +219,15 @@ def run_serial(
 
 @parallel
 def run_parallel(
-    first: int, last: int, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
+    first: int, last: int, cuts: Any, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
 ) -> None:
-    """Rounds [first, last), the workers spread over Numba's threads: the same bits as `run_serial`."""
-    n = state.X.shape[0]
+    """Rounds [first, last), the workers spread over Numba's threads: the same bits as `run_serial`.
+
+    A thread takes the workers from one of the `cuts` to the next: calling costs more than a small worker's round.
+    """
     for t in range(first, last):
-        for i in prange(n):
-            # A parallel loop counts in unsigned integers, for which everything would be compiled anew.
-            _visit(t, first, np.int64(i), state, samples, method, release, seen)
+        for k in prange(cuts.size - 1):
+            _visit(t, first, (cuts[k], cuts[k + 1]), state, samples, method, release, seen)
         _average(t, state)
-    for i in range(n):
+    for i in range(state.X.shape[0]):
         _receive(i, state, method)

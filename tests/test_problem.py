@@ -178,16 +178,16 @@ def test_worker_numbers_sort_the_rows(layout: str) -> None:
     owners = np.array([1, 0, 1, 2, 0, 1])
     problem = fl.Problem(sparse.csr_array(A) if layout == "csr" else A, np.ones(6), workers=owners)
     order = [1, 4, 0, 2, 5, 3]
-    rows = problem.A.toarray() if layout == "csr" else problem.A
-    np.testing.assert_array_equal(rows, A[order])
+    rows = problem.rows.toarray() if layout == "csr" else problem.rows
+    np.testing.assert_array_equal(rows, -A[order])  # the label, +1 here, is folded in as −b
     assert problem.starts.tolist() == [0, 2, 5, 6]
 
 
 def test_sparse_data_stays_sparse_and_duplicates_are_summed() -> None:
     twice = sparse.coo_array(([1.0, 2.0, 4.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
     problem = fl.Problem(twice, [1, -1], workers=1)
-    assert sparse.issparse(problem.A)
-    np.testing.assert_array_equal(problem.A.toarray(), [[0, 3], [4, 0]])
+    assert sparse.issparse(problem.rows)
+    np.testing.assert_array_equal(problem.rows.toarray(), [[0, -3], [4, 0]])
 
 
 def test_wide_data_uses_iterative_eigenvalues() -> None:

@@ -253,11 +253,11 @@ def test_ctrl_c_keeps_what_was_done(repetitions: int, monkeypatch: pytest.Monkey
     calls = []
     measure = block.Block.advance
 
-    def interrupt_in_the_third(self: block.Block, end: int, *, parallel: bool) -> None:
+    def interrupt_in_the_third(self: block.Block, end: int, *, threads: int) -> None:
         calls.append(end)
         if len(calls) == 3:
             os.kill(os.getpid(), signal.SIGINT)
-        measure(self, end, parallel=parallel)
+        measure(self, end, threads=threads)
 
     monkeypatch.setattr(block.Block, "advance", interrupt_in_the_third)
     before = signal.getsignal(signal.SIGINT)

@@ -24,6 +24,10 @@ from fastldp.problem import Problem
 # The work of one kernel call, in products of a segment: about a tenth of a second, for Ctrl-C and the progress bar.
 SEGMENT_WORK = 20_000_000
 
+# The products of a round below which one thread does it sooner than several can agree to: some ten microseconds. On a
+# busy machine each agreement may cost a time slice, so small problems keep to one thread.
+PARALLEL_WORK = 30_000
+
 # Numba's simplest threading layer aborts where two threads start parallel kernels at the same time.
 _ONE_PARALLEL_CALLER = threading.Lock()
 
@@ -64,9 +68,10 @@ def execute(
     waves = len(packs) - len(packs) % cores
     if waves:
         Parallel(n_jobs=cores, backend="threading")(delayed(complete)(mates, 1) for mates in packs[:waves])
+    threads = cores if work * (1 if alone else LANES[problem.dtype]) > PARALLEL_WORK else 1
     for mates in packs[waves:]:
-        with _ONE_PARALLEL_CALLER, _numba_threads(cores):
-            complete(mates, cores)
+        with _ONE_PARALLEL_CALLER, _numba_threads(threads):
+            complete(mates, threads)
 
 
 def pack(runs: Sequence[Run], lanes: int) -> list[list[Run]]:

@@ -40,6 +40,7 @@ def make(
     sizes: tuple[int, ...] = (12, 12, 12),
     l2: float = 0.1,
     gradient_bound: float | None = None,
+    dtype: str = "float64",
     seed: int = 7,
 ) -> Case:
     """A problem with nine features and shards of the given sizes, heterogeneous on purpose."""
@@ -54,6 +55,8 @@ def make(
     b = np.where(scores > 0, 1.0, -1.0) if loss == "logistic" else scores
     ours, theirs = REGULARIZERS[regularizer]
     data: Any = sparse.csr_array(A) if layout == "csr" else A
-    problem = fl.Problem(data, b, workers=owners, loss=loss, l2=l2, regularizer=ours, gradient_bound=gradient_bound)
+    problem = fl.Problem(
+        data, b, workers=owners, loss=loss, l2=l2, regularizer=ours, gradient_bound=gradient_bound, dtype=dtype
+    )
     shards = [(A[owners == i], b[owners == i]) for i in range(len(sizes))]
     return Case(problem, shards, loss, l2, theirs)

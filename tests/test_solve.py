@@ -116,6 +116,7 @@ def test_noise_differs_between_workers_rounds_repetitions_and_seeds() -> None:
 
 
 def test_bits_do_not_depend_on_threads_packing_or_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
     problem = cases.make("box_l1", layout="csr", sizes=UNEQUAL).problem
     alone = [fl.solve(problem, BUDGET, rounds=60, seed=9, record=fl.Final()) for _ in range(2)]
     many = fl.solve(problem, BUDGET, rounds=60, repetitions=27, seed=9, n_jobs=1)
@@ -276,7 +277,8 @@ def test_ctrl_c_keeps_what_was_done(repetitions: int, monkeypatch: pytest.Monkey
     assert fl.solve(problem, rounds=10_000, throw=False, record=fl.Every(1000)).status.outcome is fl.Outcome.INTERRUPTED
 
 
-def test_solve_works_in_a_thread() -> None:
+def test_solve_works_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
     results: list[fl.Solution] = []
     problem = cases.make("box").problem
     threads = [

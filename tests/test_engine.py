@@ -1,0 +1,180 @@
+"""The engine: every path against the oracle, the same bits however runs are packed and cut, and no allocation."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numba.core.runtime import _nrt_python as runtime
+
+import cases
+import fastldp as fl
+import naive
+from fastldp import block, engine, recording
+from fastldp.kernels import rounds
+from fastldp.kernels.chacha import key_of
+
+BUDGET = fl.Budget(1.0, 1e-4)
+UNEQUAL = (5, 14, 1, 9)
+# How a run can be executed: alone with its samples in the lanes, or in run lanes, on one thread or more.
+PATHS = {"alone": (1, 1), "alone, two threads": (1, 2), "lanes": (3, 1), "lanes, two threads": (3, 2)}
+
+
+def trajectory(case: cases.Case, run: fl.Solution, repetition: int) -> naive.History:
+    assert run.ledger is not None
+    deviations = np.broadcast_to(np.sqrt(run.ledger.variances), (case.problem.n, int(run.rounds[-1])))
+    x0 = case.problem.regularizer.prox(np.zeros(case.problem.d), 0.0)
+    step, grid = case.problem.step_limit, run.ledger.grid_spacing
+    return naive.primal_dual(case.shards, case.loss, case.l2, case.g, x0, step, deviations, 4, repetition, grid)
+
+
+@pytest.mark.parametrize("path", sorted(PATHS))
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("name", ["box_l1", "l1_ball"])
+def test_every_path_is_the_oracles(path: str, layout: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    repetitions, threads = PATHS[path]
+    case = cases.make(name, layout=layout, sizes=UNEQUAL)
+    record = [fl.Messages(2), fl.Every(5)]
+    run = fl.solve(case.problem, BUDGET, rounds=21, repetitions=repetitions, seed=4, n_jobs=threads, record=record)
+    history = trajectory(case, run, repetitions - 1)
+    scale = np.abs(history.x).max()
+    np.testing.assert_allclose(run.workers[-1], history.x[-1], rtol=1e-12, atol=1e-12 * scale)
+    assert run.messages is not None
+    watched = history.messages[:, 2]
+    np.testing.assert_allclose(run.messages[-1], watched, rtol=1e-12, atol=1e-12 * np.abs(watched).max())
+
+
+@pytest.mark.parametrize("path", sorted(PATHS))
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_single_precision_follows_the_oracle(path: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same noise to single precision, so the same trajectory; off the grid, and the ledger says so."""
+    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    repetitions, threads = PATHS[path]
+    case = cases.make("box_l1", layout=layout, sizes=UNEQUAL, dtype="float32")
+    run = fl.solve(case.problem, BUDGET, rounds=21, repetitions=repetitions, seed=4, n_jobs=threads)
+    assert run.ledger is not None
+    assert run.ledger.grid_spacing == 0.0
+    assert "float32, off the grid" in run.ledger.summary()
+    history = trajectory(case, run, repetitions - 1)
+    scale = np.abs(history.x).max()
+    # Twenty-one rounds of numbers of this scale, each rounded to 6e-8 a few hundred times.
+    np.testing.assert_allclose(run.workers[-1], history.x[-1], atol=2e-4 * scale)
+    assert not np.array_equal(run.workers[-1], history.x[-1])
+
+
+@pytest.mark.parametrize("name", sorted(cases.REGULARIZERS))
+def test_single_precision_converges(name: str) -> None:
+    problem = cases.make(name, l2=1.0, dtype="float32").problem
+    for repetitions in (1, 2):
+        run = fl.solve(problem, rounds=600, repetitions=repetitions, record=fl.Final())
+        x_star = problem.optimum()
+        assert np.linalg.norm(run.x[0] - x_star) <= 2e-5 * np.linalg.norm(x_star)
+
+
+def test_sample_lanes_change_only_the_rounding() -> None:
+    problem = cases.make("box_l1", sizes=(40, 33)).problem
+    alone = fl.solve(problem, BUDGET, rounds=300, seed=1)
+    among = fl.solve(problem, BUDGET, rounds=300, repetitions=2, seed=1)
+    # The grid swallows the difference of the gradients, so that even the bits are the same, or next to always.
+    np.testing.assert_allclose(alone.means[0], among.means[0], rtol=1e-10, atol=1e-10)
+    exact, others = fl.solve(problem, rounds=300), fl.solve(problem, rounds=300, repetitions=2)
+    np.testing.assert_allclose(exact.means[0], others.means[0], rtol=1e-10, atol=1e-10)
+    assert not np.array_equal(exact.means[0], others.means[0])
+
+
+def a_run(problem: fl.Problem, rounds: int, seed: int, *, step: float, epsilon: float, every: int = 7) -> block.Run:
+    schedule = fl.PrimalDual(step=step).schedule(problem, fl.Budget(epsilon, 1e-4), rounds)
+    plan = recording.plan(fl.Every(every), rounds, problem.n)
+    x0 = np.full(problem.d, 0.01 * seed)
+    return block.Run(problem, schedule, x0, key_of(seed, 0), plan, problem.optimum())
+
+
+def mixed_runs() -> list[block.Run]:
+    """Runs over the same data that differ in all that runs of a block may differ in."""
+    base = cases.make("box_l1", sizes=UNEQUAL)
+    problems = []
+    for k in range(11):
+        other = cases.make("box_l1", sizes=UNEQUAL, l2=0.1 + 0.02 * k, gradient_bound=1.0 + 0.1 * k).problem
+        other.regularizer = fl.BoxL1(0.001 * (k + 1), 0.3 + 0.05 * k)
+        # The same data, as a sweep over problems shares it.
+        other.rows, other.targets, other.starts = base.problem.rows, base.problem.targets, base.problem.starts
+        problems.append(other)
+    return [
+        a_run(problem, 20 + 13 * (k % 5), k, step=0.05 + 0.01 * k, epsilon=0.5 + k, every=3 + k)
+        for k, problem in enumerate(problems)
+    ]
+
+
+def results(runs: list[block.Run]) -> list[tuple[Any, ...]]:
+    return [(run.workers.copy(), run.means.copy(), run.consensus.copy(), run.distance.copy(), run.done) for run in runs]
+
+
+def execute(runs: list[block.Run], n_jobs: int) -> list[tuple[Any, ...]]:
+    import threading
+
+    engine.execute(runs[0].problem, runs, n_jobs=n_jobs, advanced=lambda count: None, stop=threading.Event())
+    return results(runs)
+
+
+def test_a_run_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Different horizons, steps, budgets, starts, l2, weights, boxes, bounds and records share blocks."""
+    together = execute(mixed_runs(), 1)
+    monkeypatch.setattr(engine, "SEGMENT_WORK", 1300)  # five rounds a segment
+    spread = execute(list(reversed(mixed_runs())), 2)[::-1]
+    lonely = []
+    for run in mixed_runs():
+        single = block.Block(block.samples_in_rows(run.problem), [run])
+        for end in single.ends(4):
+            single.advance(end, threads=2)
+        lonely += results([run])
+    for one, two, three in zip(together, spread, lonely, strict=True):
+        for a, b, c in zip(one, two, three, strict=True):
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(a, c)
+
+
+def test_packing_is_longest_first_and_keeps_kinds_apart() -> None:
+    runs = mixed_runs()
+    packs = engine.pack(runs, 8)
+    assert [len(mates) for mates in packs] == [8, 3]
+    lengths = [run.rounds for mates in packs for run in mates]
+    assert lengths == sorted(lengths, reverse=True)
+    noiseless = a_run(runs[0].problem, 10, 0, step=0.1, epsilon=1.0)
+    noiseless.schedule = fl.PrimalDual().schedule(runs[0].problem, None, 10)
+    assert len(engine.pack([*runs, noiseless], 8)) == 3
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("name", ["box_l1", "simplex"])
+def test_no_round_allocates(layout: str, alone: bool, name: str) -> None:
+    problem = cases.make(name, layout=layout).problem
+    run = a_run(problem, 200, 3, step=0.1, epsilon=1.0)
+    in_panels = alone and layout == "dense"
+    samples = block.samples_in_panels(problem) if in_panels else block.samples_in_rows(problem)
+    laid = block.Block(samples, [run], alone=alone)
+    release = laid.release._replace(deviations=laid._deviations(0, 200))
+    seen = rounds.Transcript(-1, laid._zeros(0, problem.d))
+
+    def allocations(last: int) -> int:
+        before = runtime.memsys_get_stats_alloc()
+        rounds.run_serial(1, last, laid.state, laid.samples, laid.method, release, seen)
+        return int(runtime.memsys_get_stats_alloc() - before)
+
+    runtime.memsys_enable_stats()
+    try:
+        allocations(2)  # compiles
+        assert allocations(3) == allocations(200)
+    finally:
+        runtime.memsys_disable_stats()
+
+
+def test_threads_take_about_equally_many_samples() -> None:
+    problem = cases.make("box", sizes=(30, 1, 1, 1, 1, 30, 2, 2)).problem
+    laid = block.Block(block.samples_in_rows(problem), [a_run(problem, 10, 0, step=0.1, epsilon=1.0)])
+    for threads in (1, 2, 3, 20):
+        cuts = laid._cuts(threads)
+        assert cuts[0] == 0
+        assert cuts[-1] == 8
+        assert (np.diff(cuts) > 0).all()
+    assert laid._cuts(2).tolist() == [0, 4, 8] or laid._cuts(2).tolist() == [0, 5, 8]

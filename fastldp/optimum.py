@@ -1,4 +1,4 @@
-"""The certified optimum: accelerated proximal gradient, with Newton steps on the coordinates that are free."""
+"""The certified optimum: accelerated proximal gradient, with Newton steps along the surface the optimum lies on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import OptimumError
-from fastldp.regularizers import Box, BoxL1, Regularizer, Zero
+from fastldp.regularizers import Regularizer
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -19,6 +19,9 @@ CERTIFICATE = 1e-11
 ITERATIONS = 200_000
 # How often a Newton step is tried: rarely enough to be free, often enough to end early.
 NEWTON_EVERY = 25
+NEWTON_STEPS = 20
+# Added to the curvature, over the smoothness, so that flat directions do not make it singular.
+RIDGE = 1e-12
 # Newton's systems are dense; beyond this many free coordinates the gradient method goes on alone.
 NEWTON_ORDER = 3000
 
@@ -44,7 +47,7 @@ def certified_optimum(
     best, best_norm = x, np.inf
     for iteration in range(ITERATIONS):
         if iteration % NEWTON_EVERY == 0:
-            leap, norm = _newton(x, gradient, hessian, g, step, certificate)
+            leap, norm = _newton(x, gradient, hessian, g, smoothness, step, certificate)
             if falls_for_ever(leap):
                 raise OptimumError(
                     "the classes are linearly separable, so the logistic loss falls for ever and has no minimiser; "
@@ -77,28 +80,24 @@ def _newton(
     gradient: Callable[[Vector], Vector],
     hessian: Callable[[Vector, Mask], Vector],
     g: Regularizer,
+    smoothness: float,
     step: Callable[[Vector], Vector],
     certificate: Callable[[Vector], float],
 ) -> tuple[Vector, float]:
-    """Newton steps on the free coordinates while they shrink the mapping; x as it was where they do not."""
+    """Newton steps along the active surface while they shrink the mapping; x as it was where they do not."""
     norm = certificate(x)
-    if not isinstance(g, Zero | Box | BoxL1):
-        return x, norm
-    for _ in range(20):
+    for _ in range(NEWTON_STEPS):
         y = step(x)
-        form = g.kernel_form(x.size)
-        free = np.abs(y) < form.size
-        free &= (y != 0) | (form.weight == 0)
-        if norm < CERTIFICATE or not free.any() or free.sum() > NEWTON_ORDER:
+        slope = gradient(y)
+        active = g.active(y, slope)
+        order = int(active.free.sum())
+        if norm < CERTIFICATE or not 0 < order <= NEWTON_ORDER:
             break
-        slope = gradient(y) + form.weight * np.sign(y)
-        try:
-            direction = np.linalg.solve(hessian(y, free), slope[free])
-        except np.linalg.LinAlgError:
-            break
+        curvature = hessian(y, active.free) + (active.bend + RIDGE * smoothness) * np.eye(order)
+        direction = _along(curvature, (slope + active.tilt)[active.free], active.normal, active.free)
         for length in (1.0, 0.25, 0.0625):
             candidate = y.copy()
-            candidate[free] -= length * direction
+            candidate[active.free] -= length * direction
             candidate = g.prox(candidate, 0.0)
             candidate_norm = certificate(candidate)
             if candidate_norm < 0.9 * norm:
@@ -107,3 +106,12 @@ def _newton(
         else:
             break
     return x, norm
+
+
+def _along(curvature: Vector, slope: Vector, normal: Vector | None, free: Mask) -> Vector:
+    """The Newton direction: curvature⁻¹ slope, kept orthogonal to the normal where there is one."""
+    if normal is None:
+        return np.asarray(np.linalg.solve(curvature, slope))
+    a = normal[free]
+    into, across = np.linalg.solve(curvature, np.stack([slope, a], axis=1)).T
+    return np.asarray(into - across * (a @ into) / (a @ across))

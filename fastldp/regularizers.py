@@ -28,6 +28,18 @@ class KernelForm(NamedTuple):
     size: float
 
 
+class Active(NamedTuple):
+    """Near a point g is smooth along a surface: which coordinates move, and the surface's normal and bend."""
+
+    free: NDArray[np.bool_]
+    tilt: Vector
+    """The gradient of g along the surface."""
+    normal: Vector | None = None
+    """What a step along the surface is orthogonal to."""
+    bend: float = 0.0
+    """The curvature the surface adds, times the force that holds x on it."""
+
+
 class Regularizer(ABC):
     """A closed convex g with an easy prox.
 
@@ -53,6 +65,10 @@ class Regularizer(ABC):
     def kernel_form(self, d: int) -> KernelForm:
         """The same g for the kernels, on d coordinates."""
 
+    @abstractmethod
+    def active(self, x: Vector, gradient: Vector) -> Active:
+        """The surface that x, an image of the prox, lies on, where the smooth part has this gradient."""
+
     def margins(self, A: Any) -> tuple[Vector, Vector] | None:
         """The least and greatest aᵀx over the set, for each row a; None where the set is unbounded."""
         return None
@@ -73,6 +89,9 @@ class Zero(Regularizer):
 
     def kernel_form(self, d: int) -> KernelForm:
         return KernelForm(kernel.BOX_L1, np.zeros(d), np.inf)
+
+    def active(self, x: Vector, gradient: Vector) -> Active:
+        return _everywhere(x)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +125,11 @@ class BoxL1(Regularizer):
             raise ArgumentError("weight", self.weight, f"give a number, or one for each of the {d} coordinates")
         return KernelForm(kernel.BOX_L1, np.array(weight, dtype=np.float64), self.bound)
 
+    def active(self, x: Vector, gradient: Vector) -> Active:
+        weight = np.broadcast_to(np.asarray(self.weight), x.shape)
+        free = (np.abs(x) < self.bound) & ((x != 0) | (weight == 0))
+        return Active(free, np.asarray(weight * np.sign(x)))
+
     def margins(self, A: Any) -> tuple[Vector, Vector]:
         reach = self.bound * _row_sums(abs(A))
         return -reach, reach
@@ -133,6 +157,9 @@ class Box(Regularizer):
 
     def kernel_form(self, d: int) -> KernelForm:
         return self._as_box_l1.kernel_form(d)
+
+    def active(self, x: Vector, gradient: Vector) -> Active:
+        return self._as_box_l1.active(x, gradient)
 
     def margins(self, A: Any) -> tuple[Vector, Vector]:
         return self._as_box_l1.margins(A)
@@ -173,6 +200,11 @@ class L2Ball(_Set):
     def kernel_form(self, d: int) -> KernelForm:
         return KernelForm(kernel.L2_BALL, np.zeros(d), self.radius)
 
+    def active(self, x: Vector, gradient: Vector) -> Active:
+        if self._excess(x) < -FEASIBLE:
+            return _everywhere(x)
+        return _everywhere(x)._replace(normal=x, bend=max(0.0, -float(x @ gradient) / self.radius**2))
+
     def margins(self, A: Any) -> tuple[Vector, Vector]:
         reach = self.radius * np.sqrt(_row_sums(A.multiply(A) if sparse.issparse(A) else A * A))
         return -reach, reach
@@ -190,6 +222,9 @@ class Simplex(_Set):
 
     def kernel_form(self, d: int) -> KernelForm:
         return KernelForm(kernel.SIMPLEX, np.zeros(d), self.radius)
+
+    def active(self, x: Vector, gradient: Vector) -> Active:
+        return Active(x > 0, np.zeros(x.size), normal=np.ones(x.size))
 
     def margins(self, A: Any) -> tuple[Vector, Vector]:
         # A linear function is extreme at a vertex: radius times a coordinate vector.
@@ -216,10 +251,19 @@ class L1Ball(_Set):
     def kernel_form(self, d: int) -> KernelForm:
         return KernelForm(kernel.L1_BALL, np.zeros(d), self.radius)
 
+    def active(self, x: Vector, gradient: Vector) -> Active:
+        if self._excess(x) < -FEASIBLE:
+            return _everywhere(x)
+        return Active(x != 0, np.zeros(x.size), normal=np.sign(x))
+
     def margins(self, A: Any) -> tuple[Vector, Vector]:
-        low, high = Simplex(self.radius).margins(abs(A))
-        del low
-        return -high, high
+        _, reach = Simplex(self.radius).margins(abs(A))
+        return -reach, reach
+
+
+def _everywhere(x: Vector) -> Active:
+    """No surface: all coordinates move."""
+    return Active(np.ones(x.size, dtype=bool), np.zeros(x.size))
 
 
 def _onto_simplex(z: Vector, radius: float) -> Vector:

@@ -1,10 +1,11 @@
 """The engine: every path against the oracle, the same bits however runs are packed and cut, and no allocation."""
 
+import importlib
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
-from numba.core.runtime import _nrt_python as runtime
 
 import cases
 import fastldp as fl
@@ -12,6 +13,9 @@ import naive
 from fastldp import block, engine, recording
 from fastldp.kernels import rounds
 from fastldp.kernels.chacha import key_of
+
+# Numba counts its allocations in a module of C.
+runtime: Any = importlib.import_module("numba.core.runtime._nrt_python")
 
 BUDGET = fl.Budget(1.0, 1e-4)
 UNEQUAL = (5, 14, 1, 9)
@@ -110,8 +114,6 @@ def results(runs: list[block.Run]) -> list[tuple[Any, ...]]:
 
 
 def execute(runs: list[block.Run], n_jobs: int) -> list[tuple[Any, ...]]:
-    import threading
-
     engine.execute(runs[0].problem, runs, n_jobs=n_jobs, advanced=lambda count: None, stop=threading.Event())
     return results(runs)
 

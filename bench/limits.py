@@ -1,0 +1,73 @@
+"""What this machine can do at most: products and sums a second, and bytes read a second."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+from fastldp.kernels import jit
+from fastldp.kernels.simd import aligned_zeros, fma, load, store
+
+
+@jit.parallel
+def _multiply(X: Any, rounds: int) -> None:
+    """Ten independent chains of fma on each thread: enough to hide the latency."""
+    for thread in numba.prange(X.shape[0]):
+        a, b = load(X, thread, 0), load(X, thread, 1)
+        s0 = s1 = s2 = s3 = s4 = a
+        for _ in range(rounds):
+            s0 = fma(a, b, s0)
+            s1 = fma(a, b, s1)
+            s2 = fma(a, b, s2)
+            s3 = fma(a, b, s3)
+            s4 = fma(a, b, s4)
+        store(s0 + s1 + s2 + s3 + s4, X, thread, 2)
+
+
+@jit.parallel
+def _read(X: Any, totals: Any) -> None:
+    """Every cache line of X, added up in eight chains a thread."""
+    for thread in numba.prange(X.shape[0]):
+        s0 = s1 = s2 = s3 = load(totals, thread)
+        for k in range(0, X.shape[1], 4):
+            s0 = s0 + load(X, thread, k)
+            s1 = s1 + load(X, thread, k + 1)
+            s2 = s2 + load(X, thread, k + 2)
+            s3 = s3 + load(X, thread, k + 3)
+        store(s0 + s1 + s2 + s3, totals, thread)
+
+
+def flops(dtype: str = "float64") -> float:
+    """Floating-point operations a second, all threads: a product and a sum count as two."""
+    threads, rounds, lanes = numba.get_num_threads(), 2_000_000, 64 // np.dtype(dtype).itemsize
+    X = aligned_zeros((threads, 3, lanes), dtype)
+    return threads * rounds * 5 * lanes * 2 / shortest(lambda: _multiply(X, rounds))
+
+
+def bandwidth(megabytes: int = 200) -> float:
+    """Bytes a second read from memory, all threads."""
+    threads = numba.get_num_threads()
+    lines = megabytes * 1_000_000 // 64 // threads // 4 * 4
+    X = aligned_zeros((threads, lines, 8))
+    X[...] = 1.0
+    totals = aligned_zeros((threads, 8))
+    return X.nbytes / shortest(lambda: _read(X, totals))
+
+
+def shortest(job: Callable[[], Any], times: int = 7) -> float:
+    """The least of several times, in seconds; the first, which may compile, does not count."""
+    job()
+    best = float("inf")
+    for _ in range(times):
+        began = time.perf_counter()
+        job()
+        best = min(best, time.perf_counter() - began)
+    return best
+
+
+if __name__ == "__main__":
+    for dtype in ("float64", "float32"):
+        print(f"{dtype}: {flops(dtype) / 1e9:.1f} GFlop/s on {numba.get_num_threads()} threads")
+    print(f"read: {bandwidth() / 1e9:.1f} GB/s")

@@ -63,23 +63,35 @@ def add_gradient(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> 
 
 @overload(add_gradient, inline="always")
 def _by_type_of_samples(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
-    return {DenseSamples: _dense, SparseSamples: _sparse, Panels: _panels}[samples.instance_class]
+    return {DenseSamples: _rows, SparseSamples: _sparse, Panels: _panels}[samples.instance_class]
 
 
-def _dense(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
-    _add_dense(loss, clip, samples, X, i, G)
-
-
-def _sparse(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
-    _add_sparse(loss, clip, samples, X, i, G)
+def _rows(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+    _dense(loss, clip, samples, X, i, G)
 
 
 def _panels(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
     for j in range(X.shape[1]):
         store(broadcast(0.0, load(samples.partial, i, j)), samples.partial, i, j)
-    _add_dense(loss, clip, samples, X, i, samples.partial)
+    _dense(loss, clip, samples, X, i, samples.partial)
     for j in range(X.shape[1]):
         store(load(G, i, j) + lane_sum(load(samples.partial, i, j)), G, i, j)
+
+
+# The loss is chosen out here, once a worker: chosen in the loops it would cost a tenth of the gradient.
+@formula
+def _dense(loss: int, clip: Any, samples: Any, X: Any, i: int, G: Any) -> None:
+    if loss == LOGISTIC:
+        _add_dense(LOGISTIC, clip, samples, X, i, G)
+    else:
+        _add_dense(SQUARED, clip, samples, X, i, G)
+
+
+def _sparse(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+    if loss == LOGISTIC:
+        _add_sparse(LOGISTIC, clip, samples, X, i, G)
+    else:
+        _add_sparse(SQUARED, clip, samples, X, i, G)
 
 
 @formula

@@ -80,6 +80,7 @@ class PrimalDual:
             promised_rho=rho,
             bound=problem.gradient_bound,
             bound_source=problem.bound_source,
+            read_off_data=self._read_off_data(problem),
             allocation=self.allocation if isinstance(self.allocation, str) else "given",
             sensitivities=sensitivities,
             shape=shape,
@@ -91,17 +92,26 @@ class PrimalDual:
         return Schedule(step, np.sqrt(shape), np.sqrt(factors), spacing, ledger)
 
     def _step(self, problem: Problem) -> float:
-        limit = problem.step_limit
         if self.step is None:
-            return limit
-        if self.step > limit:
+            return problem.safe_step
+        if self.step > problem.step_limit:
             warnings.warn(
-                f"step = {self.step:g} is above min{{1/4, 1/L_f}} = {limit:.6g}: the run is as private as any, "
-                "but the theorem's error bound no longer holds",
+                f"step = {self.step:g} is above min{{1/4, 1/L_f}} = {problem.step_limit:.6g}: the run is as private as "
+                "any, but the theorem's error bound no longer holds",
                 StepWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
         return self.step
+
+    def _read_off_data(self, problem: Problem) -> str:
+        """What the messages depend on that was read off the data without noise; empty for a run to deploy."""
+        read = [] if problem.bound_source == "public" else ["the gradient bound"]
+        if self.step is None and not problem.public_constants:
+            read.append("the step")
+        dynamic = isinstance(self.allocation, str) and self.allocation == "dynamic"
+        if dynamic and problem.loss == "squared" and problem.bound_source != "public":
+            read.append("the strong convexity")
+        return ", ".join(read)
 
     def _variances(
         self, problem: Problem, rounds: int, step: float, rho: Array, sensitivity: Array
@@ -119,7 +129,11 @@ class PrimalDual:
         if self.allocation == "static":
             shape = static_variances(rounds, **of_least)
         else:
-            contraction = step * min(problem.strong_convexity, 1.0)
+            contraction = step * min(problem.safe_strong_convexity, 1.0)
+            if contraction >= 1:
+                raise ArgumentError(
+                    "step", step, f"times min{{μ_f, 1}} it must stay below 1; give less than {step / contraction:g}"
+                )
             shape = dynamic_variances(rounds, contraction=contraction, **of_least)
         factors = needs / needs[least]
         # Rounded up, so that no worker overspends by a rounding error.

@@ -48,7 +48,7 @@ class Run:
 
     def __post_init__(self) -> None:
         records, d = self.plan.rounds.size, self.problem.d
-        self.workers = np.tile(self.x0, (self.problem.n, 1))
+        self.workers = np.full((self.problem.n, d), np.nan)
         self.means = np.full((records, d), np.nan)
         self.consensus = np.full(records, np.nan)
         self.distance = np.full(records, np.nan)

@@ -38,9 +38,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         return int(arguments.run(arguments))
-    except fl.errors.InterruptedSolve as error:
-        print(f"fastldp: {error}", file=sys.stderr)
-        return 130
     except (fl.FastLDPError, OSError) as error:
         print(f"fastldp: error: {error}", file=sys.stderr)
         return 2 if isinstance(error, fl.errors.ArgumentError) else 1
@@ -89,6 +86,8 @@ def _command(commands: Any, name: str, summary: str, examples: str) -> argparse.
 
 
 def _solve(arguments: argparse.Namespace) -> int:
+    if arguments.plot:
+        figures.require_format(arguments.plot)
     data = fl.datasets.synthetic(arguments.data)
     problem = fl.Problem(
         data.A,
@@ -107,6 +106,7 @@ def _solve(arguments: argparse.Namespace) -> int:
         seed=arguments.seed,
         n_jobs=arguments.jobs,
         progress=not arguments.json,
+        throw=False,
     )
     written = []
     if arguments.plot:
@@ -124,7 +124,9 @@ def _solve(arguments: argparse.Namespace) -> int:
     else:
         print(f"\n{data.name}: {run.summary()}\n")
         print("\n".join(written))
-    return 0
+    if not run.status.ok:
+        print(f"fastldp: {run.status.message}", file=sys.stderr)
+    return {fl.Outcome.COMPLETED: 0, fl.Outcome.DIVERGED: 1, fl.Outcome.INTERRUPTED: 130}[run.status.outcome]
 
 
 def _as_json(run: fl.Solution) -> dict[str, Any]:
@@ -165,6 +167,7 @@ def _info(arguments: argparse.Namespace) -> int:
         "joblib": joblib.__version__,
         "machine": f"{platform.machine()}, {platform.system()}",
         "cores": engine.available_cores(),
+        "threading": engine.threading_layer(),
         "lanes": ", ".join(f"{lanes} × {dtype}" for dtype, lanes in LANES.items()),
         "kernel cache": str(cache_folder() or "none: no writable folder"),
     }

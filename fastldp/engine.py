@@ -21,8 +21,10 @@ from fastldp.block import LANES, Block, Run, samples_in_panels, samples_in_rows
 from fastldp.kernels import jit
 from fastldp.problem import Problem
 
-# The work of one kernel call, in products of a segment: about a tenth of a second, for Ctrl-C and the progress bar.
-SEGMENT_WORK = 20_000_000
+# How long one kernel call should take, for Ctrl-C and the progress bar, and what a round costs: so many nanoseconds a
+# product, a coordinate (its noise) and a round. Only the order of magnitude matters.
+SEGMENT_NANOSECONDS = 1e8
+PRODUCT, COORDINATE, ROUND = 2.0, 60.0, 1000.0
 
 # The products of a round below which one thread does it sooner than several can agree to: some ten microseconds. On a
 # busy machine each agreement may cost a time slice, so small problems keep to one thread.
@@ -50,7 +52,8 @@ def execute(
     alone = len(runs) == 1
     samples = samples_in_panels(problem) if alone and not sparse.issparse(problem.rows) else samples_in_rows(problem)
     work = problem.rows.nnz if sparse.issparse(problem.rows) else problem.rows.size
-    length = max(1, SEGMENT_WORK // work)
+    cost = PRODUCT * work + COORDINATE * problem.n * problem.d + ROUND
+    length = max(1, int(SEGMENT_NANOSECONDS / cost))
 
     def complete(mates: Sequence[Run], threads: int) -> None:
         if stop.is_set():
@@ -87,6 +90,14 @@ def available_cores() -> int:
     """The cores this process may use."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(allowed, int(jit.config.NUMBA_NUM_THREADS)))
+
+
+def threading_layer() -> str:
+    """What Numba runs parallel kernels on, or would: it says so only after the first."""
+    try:
+        return str(numba.threading_layer())  # type: ignore[attr-defined]
+    except ValueError:
+        return f"{jit.config.THREADING_LAYER} (chosen when the first parallel kernel runs)"
 
 
 @contextmanager

@@ -13,6 +13,17 @@ if TYPE_CHECKING:
 class FastLDPError(Exception):
     """The base of all errors of fastldp."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By message and attributes: the constructors take other arguments, and errors travel between processes.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[FastLDPError], args: tuple[Any, ...], attributes: dict[str, Any]) -> FastLDPError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
+
 
 class ArgumentError(FastLDPError, ValueError):
     """An argument that cannot be used, found before any work started."""
@@ -36,10 +47,6 @@ class UnknownNameError(ArgumentError):
 
 class UnboundedGradientError(ArgumentError):
     """A private solve of a problem whose gradients have no bound, hence no sensitivity."""
-
-
-class IncompatibleError(ArgumentError):
-    """A method that cannot solve this kind of problem."""
 
 
 class TooLargeError(ArgumentError, MemoryError):

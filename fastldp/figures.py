@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fastldp.errors import MissingExtraError
+from fastldp.validation import known_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,14 +24,28 @@ def save(axes: Axes, path: str | os.PathLike[str]) -> None:
     figure.savefig(path, dpi=150)
 
 
+def require_matplotlib() -> None:
+    """Raise where there is no matplotlib, before work whose picture could not be drawn."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("matplotlib", "plot")
+
+
+def require_format(path: str | os.PathLike[str]) -> None:
+    """Raise where the ending of a path is no format that can be written."""
+    require_matplotlib()
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    ending = os.path.splitext(path)[1].lstrip(".").lower()
+    known_name("plot", ending, sorted(FigureCanvasBase.get_supported_filetypes()))
+
+
 def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
     """The mean error along the rounds, with one standard deviation either side, on a logarithmic axis."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("matplotlib", "plot") from None
+    require_matplotlib()
     if ax is None:
-        ax = Figure(figsize=(6.4, 4.0), layout="constrained").subplots()
+        from matplotlib import pyplot  # so that the caller's pyplot.show() shows it
+
+        _, ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
     errors = solution.optimality
     mean, spread = errors.mean(axis=0), errors.std(axis=0)
     # On a log axis the lower edge of the band must stay above zero.

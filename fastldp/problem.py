@@ -15,12 +15,13 @@ from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
 from fastldp.optimum import certified_optimum
 from fastldp.regularizers import Regularizer, Zero
 from fastldp.spectrum import extreme_curvatures
-from fastldp.validation import integer, known_name, real, vector
+from fastldp.validation import integer, is_scalar, known_name, real, reals, vector, whole_numbers
 
 Vector = NDArray[np.float64]
 
 LOSSES = ("logistic", "squared")
 DTYPES = ("float64", "float32")
+LARGEST_ENTRY = 1e140
 # The largest second derivative of each loss in the margin.
 CURVATURE = {"logistic": 0.25, "squared": 1.0}
 
@@ -62,7 +63,7 @@ class Problem:
         dtype: str = "float64",
     ) -> None:
         self.loss = known_name("loss", loss, LOSSES)
-        self.dtype = known_name("dtype", dtype, DTYPES)
+        self.dtype = known_name("dtype", getattr(dtype, "__name__", None) or str(dtype), DTYPES)
         self.l2 = real("l2", l2, "give a finite number ≥ 0", at_least=0)
         if regularizer is not None and not isinstance(regularizer, Regularizer):
             raise ArgumentError("regularizer", regularizer, "give an instance such as BoxL1(0.01, 10.0)")
@@ -116,6 +117,27 @@ class Problem:
     def step_limit(self) -> float:
         """min{1/4, 1/L_f}: the theorem's condition on the step γ, and the default step."""
         return min(0.25, 1 / self.smoothness) if self.smoothness > 0 else 0.25
+
+    # With a public bound the run must not depend on the rows in any other way either. Where all rows are within the
+    # bound, the logistic loss has L_f ≤ (B²/4 + l2)/n; the squared loss has no such public number.
+
+    @property
+    def public_constants(self) -> bool:
+        """Whether the step a run takes by default owes nothing to the data."""
+        return self._public_bound is not None and self.loss == "logistic"
+
+    @property
+    def safe_step(self) -> float:
+        """The default step: the theorem's limit, from public numbers where the bound is public."""
+        if not self.public_constants:
+            return self.step_limit
+        assert self._public_bound is not None
+        return min(0.25, self.n / (CURVATURE[self.loss] * self._public_bound**2 + self.l2))
+
+    @property
+    def safe_strong_convexity(self) -> float:
+        """The μ_f that the noise is allocated by: that of l2 alone where the bound is public."""
+        return self.strong_convexity if self._public_bound is None else self.l2 / self.n
 
     # The bound B on the gradient of one sample, without the l2 term, which cancels between neighbours.
 
@@ -226,38 +248,39 @@ class Problem:
 
 
 def _matrix(A: Any) -> Any:
-    """A as C-contiguous float64 or canonical CSR, finite, without copying what already is."""
+    """A as a C-contiguous float64 array or canonical CSR, finite."""
+    remedy = "give a matrix of real numbers, shape (rows, features)"
     if sparse.issparse(A):
-        if A.ndim != 2:
-            raise DataError("A", A, "give a matrix of shape (rows, features)")
+        if A.ndim != 2 or A.dtype.kind not in "biuf":
+            raise DataError("A", A, remedy)
+        memory.refuse_beyond("A", 2 * 12 * A.nnz, "give fewer rows")
         rows = sparse.csr_array(A, dtype=np.float64)
         if not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
         values = rows.data
     else:
-        try:
-            memory.refuse_beyond("A", np.size(A) * 8, "pass a scipy sparse matrix, or fewer rows")
-            rows = values = np.ascontiguousarray(A, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            if isinstance(error, MemoryError):
-                raise
-            raise DataError("A", A, "give a matrix of numbers, shape (rows, features)") from None
+        if isinstance(A, np.ndarray):
+            # A copy is made of it, with the labels folded in.
+            memory.refuse_beyond("A", 8 * A.size, "give a scipy sparse matrix, or fewer rows")
+        kept = isinstance(A, np.ndarray) and A.dtype == np.float64
+        rows = values = np.ascontiguousarray(A if kept else reals("A", A, remedy, DataError))
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise DataError("A", np.shape(A), "give a matrix of shape (rows, features) with at least one feature")
     if rows.shape[0] == 0:
         raise DataError("A", rows.shape, "it has no rows; give at least one sample a worker")
     if not np.isfinite(values).all():
         where = np.argwhere(~np.isfinite(values))[0].tolist()
+        if sparse.issparse(rows):
+            where = [int(np.searchsorted(rows.indptr, where[0], side="right")) - 1, int(rows.indices[where[0]])]
         raise DataError("A", A, f"NaN or infinite entries, the first at {where}; drop or impute them")
+    if np.abs(values).max(initial=0.0) > LARGEST_ENTRY:
+        raise DataError("A", A, "entries so large that their squares overflow; scale the features")
     return rows
 
 
 def _labels(b: ArrayLike, loss: str) -> Vector:
-    try:
-        labels = np.array(b, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("b", b, "give one number a row") from None
+    labels = reals("b", b, "give one real number a row", DataError)
     if labels.ndim != 1:
         raise DataError("b", b, f"give one number a row; its shape is {labels.shape}")
     if not np.isfinite(labels).all():
@@ -274,7 +297,7 @@ def _shards(A: Any, b: Vector, workers: int | ArrayLike) -> tuple[Any, Vector, N
     rows = A.shape[0]
     if b.size != rows:
         raise DataError("b", f"{b.size} labels", f"A has {rows} rows; give one label a row")
-    if np.ndim(workers) == 0:
+    if is_scalar(workers):
         n = integer("workers", workers, "give a whole number ≥ 1, or one worker number a row", at_least=1)
         if n > rows:
             raise DataError("workers", n, f"there are only {rows} rows; give at most one worker a row")
@@ -282,15 +305,17 @@ def _shards(A: Any, b: Vector, workers: int | ArrayLike) -> tuple[Any, Vector, N
         sizes = np.full(n, smaller, dtype=np.int64)
         sizes[:larger] += 1
         return A, b, np.concatenate([[0], np.cumsum(sizes)])
-    owners = np.asarray(workers)
-    if owners.shape != (rows,) or not np.issubdtype(owners.dtype, np.integer):
-        raise DataError("workers", owners, f"give a whole number, or {rows} whole numbers: one worker a row")
+    owners = whole_numbers(
+        "workers", workers, rows, f"give a whole number, or {rows} whole numbers: one worker a row", DataError
+    )
     if owners.min() < 0:
         raise DataError("workers", int(owners.min()), "number the workers from 0")
-    sizes = np.bincount(owners)
-    if (sizes == 0).any():
-        empty = int(np.flatnonzero(sizes == 0)[0])
+    # A number beyond the rows leaves a gap below it, and is not worth an array of that size.
+    numbers_used = np.unique(owners)
+    if numbers_used[-1] != numbers_used.size - 1:
+        empty = int(np.flatnonzero(numbers_used != np.arange(numbers_used.size))[0])
         raise DataError("workers", owners, f"worker {empty} has no rows; number the workers 0 to n − 1 without gaps")
+    sizes = np.bincount(owners)
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     if (np.diff(owners) >= 0).all():
         return A, b, starts

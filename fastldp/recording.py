@@ -40,7 +40,7 @@ class Messages:
         integer("worker", self.worker, "give a worker's number, from 0", at_least=0)
 
 
-Record = Every | Final | Messages | Sequence[Any] | None
+Record = Every | Final | Messages | Sequence[Any] | NDArray[np.integer[Any]] | None
 
 
 class Plan(NamedTuple):
@@ -59,6 +59,8 @@ def plan(record: Record, rounds: int, workers: int) -> Plan:
     several = list(record) if isinstance(record, Sequence | np.ndarray) else [record]
     watched = [item.worker for item in several if isinstance(item, Messages)]
     chosen = [item for item in several if item is not None and not isinstance(item, Messages)]
+    if not several:
+        raise ArgumentError("record", record, "nothing would be recorded; give at least one round, or Final()")
     if len(watched) > 1:
         raise ArgumentError("record", record, "the messages of one worker can be kept in a solve")
     if watched and watched[0] >= workers:

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from fastldp.errors import ArgumentError
 from fastldp.kernels import prox as kernel
-from fastldp.validation import real
+from fastldp.validation import real, reals
 
 Vector = NDArray[np.float64]
 
@@ -50,8 +50,6 @@ class Regularizer(ABC):
 
     smooth = False
     """Whether g is zero everywhere, so that methods for smooth problems may be used."""
-    projection = False
-    """Whether the prox is the projection onto a set, whatever the scale."""
 
     @abstractmethod
     def value(self, x: ArrayLike) -> float:
@@ -79,7 +77,6 @@ class Zero(Regularizer):
     """g = 0: the smooth problem."""
 
     smooth = True
-    projection = True
 
     def value(self, x: ArrayLike) -> float:
         return 0.0
@@ -102,9 +99,10 @@ class BoxL1(Regularizer):
     bound: float
 
     def __post_init__(self) -> None:
-        weight = np.array(self.weight, dtype=np.float64)
+        remedy = "give a number, or one a coordinate, finite and ≥ 0"
+        weight = reals("weight", self.weight, remedy)
         if weight.ndim > 1 or not np.isfinite(weight).all() or (weight < 0).any():
-            raise ArgumentError("weight", self.weight, "give a number, or one a coordinate, finite and ≥ 0")
+            raise ArgumentError("weight", self.weight, remedy)
         object.__setattr__(self, "weight", float(weight) if weight.ndim == 0 else weight)
         object.__setattr__(self, "bound", real("bound", self.bound, "give a finite number > 0", above=0))
 
@@ -140,7 +138,6 @@ class Box(Regularizer):
     """The indicator of the box |x_j| ≤ bound."""
 
     bound: float
-    projection = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bound", real("bound", self.bound, "give a finite number > 0", above=0))
@@ -170,7 +167,6 @@ class _Set(Regularizer):
     """The indicator of a bounded set whose size is its radius; a subclass says which."""
 
     radius: float
-    projection = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", real("radius", self.radius, "give a finite number > 0", above=0))

@@ -62,11 +62,14 @@ class Status:
         )
 
     @classmethod
-    def interrupted(cls, round_: int, rounds: int) -> Status:
+    def interrupted(cls, done: list[int], rounds: int) -> Status:
+        whole = sum(count == rounds for count in done)
+        most = max((count for count in done if count < rounds), default=0)
         return cls(
             Outcome.INTERRUPTED,
-            round_,
-            f"interrupted after {round_:,} of {rounds:,} rounds; what was recorded until then is kept",
+            most,
+            f"interrupted: {whole} of {len(done)} repetitions are complete, the others came to {min(done):,} to "
+            f"{most:,} of {rounds:,} rounds; what was recorded until then is kept",
         )
 
 
@@ -74,7 +77,7 @@ class Status:
 class Solution:
     """What `solve` returns; arrays have one row a repetition.
 
-    A repetition that ended early has NaN in the records it did not reach.
+    A repetition that ended early has NaN in the records it did not reach; one that never began has NaN models too.
     """
 
     workers: Array
@@ -112,7 +115,8 @@ class Solution:
     def objective(self) -> Array:
         """(repetitions, records): the objective at x̄; computed when first asked for."""
         flat = self.means.reshape(-1, self.means.shape[-1])
-        values = [self.objective_of(x) if np.isfinite(x).all() else np.nan for x in flat]
+        with np.errstate(over="ignore"):  # of a run that diverged
+            values = [self.objective_of(x) if np.isfinite(x).all() else np.nan for x in flat]
         return np.array(values).reshape(self.means.shape[:2])
 
     def summary(self) -> str:
@@ -126,14 +130,29 @@ class Solution:
             f"  {'round':>9}  {'optimality':>11}  {'± std':>9}  {'consensus':>10}  {'distance':>9}  {'objective':>10}",
         ]
         for k in shown:
-            errors = self.optimality[:, k]
+            # Of the repetitions that came this far.
+            there = ~np.isnan(self.consensus[:, k])
+            if not there.any():
+                continue
+            errors = self.optimality[there, k]
             lines.append(
                 f"  {self.rounds[k]:>9,}  {errors.mean():>11.4g}  {errors.std():>9.3g}"
-                f"  {self.consensus[:, k].mean():>10.3g}  {self.distance[:, k].mean():>9.4g}"
-                f"  {self.objective[:, k].mean():>10.6g}"
+                f"  {self.consensus[there, k].mean():>10.3g}  {self.distance[there, k].mean():>9.4g}"
+                f"  {self.objective[there, k].mean():>10.6g}"
             )
-        privacy = self.ledger.summary() if self.ledger else "  none: no budget was given, the messages are not private"
-        return "\n".join([*lines, "", "privacy", privacy])
+        lines += ["", "privacy"]
+        if self.ledger is None:
+            return "\n".join([*lines, "  none: no budget was given, the messages are not private"])
+        if repetitions > 1:
+            lines.append(
+                f"  {'repetitions':<15} the budget is that of one; whoever sees several sees several budgets spent"
+            )
+        return "\n".join([*lines, self.ledger.summary()])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A result that travels takes the objective along, not the private data that gave it.
+        objective = self.objective
+        return self.__dict__ | {"objective_of": _no_problem, "objective": objective}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The mean error along the rounds with one standard deviation either side."""
@@ -187,6 +206,9 @@ def load(path: str | os.PathLike[str]) -> Solution:
         raise FileFormatError(
             f"path = {os.fspath(path)!r}: not a whole file written by Solution.save ({error})"
         ) from None
+    missing = [name for name in SAVED if name not in arrays]
+    if missing:
+        raise FileFormatError(f"path = {os.fspath(path)!r}: it lacks {', '.join(missing)}")
     ledger = {name[7:]: _plain(value) for name, value in arrays.items() if name.startswith("ledger_")}
     outcome, round_, message = header["status"]
     solution = Solution(

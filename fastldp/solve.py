@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 
 # The noise is addressed by the round in 32 bits.
 MOST_ROUNDS = 2**32 - 1
+# What is computed for every round before the first: variances, deviations, and room to compute them in.
+ARRAYS_OF_ROUNDS = 6
 
 
 def solve(
@@ -88,14 +90,15 @@ def solve(
         n_jobs = integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
     if seed is not None:
         seed = integer("seed", seed, "give a whole number from 0 to 2**256 − 1", at_least=0, at_most=2**256 - 1)
+    memory.refuse_beyond("rounds", 8 * ARRAYS_OF_ROUNDS * rounds, "ask for fewer rounds")
     wanted = plan(record, rounds, problem.n)
     start = _start(problem, x0)
+    _refuse_what_cannot_fit(problem, wanted, rounds, repetitions)
 
     began = time.perf_counter()
     schedule = method.schedule(problem, budget, rounds)
     optimum = _optimum_or_nan(problem)
     secret = secrets.randbits(256) if seed is None else seed
-    _refuse_what_cannot_fit(problem, wanted, rounds, repetitions)
     runs = [
         Run(problem, schedule, start, key_of(secret, repetition), wanted, optimum) for repetition in range(repetitions)
     ]
@@ -122,7 +125,8 @@ def _start(problem: Problem, x0: ArrayLike | None) -> Array:
     start = vector("x0", x0, problem.d, f"give {problem.d} finite numbers")
     if not np.isfinite(problem.regularizer.value(start)):
         raise ArgumentError("x0", x0, "it lies outside the regularizer's set; regularizer.prox(x0, 0.0) is inside")
-    return start
+    # What rounding may have left outside is taken off: the gradient bound holds on the set alone.
+    return problem.regularizer.prox(start, 0.0)
 
 
 def _optimum_or_nan(problem: Problem) -> Array:
@@ -188,5 +192,5 @@ def _status(runs: list[Run]) -> Status:
     if failed:
         return Status.diverged(min(failed.values()), list(failed), runs[0].schedule.step)
     if not all(run.over for run in runs):
-        return Status.interrupted(min(run.done for run in runs), runs[0].rounds)
+        return Status.interrupted([run.done for run in runs], runs[0].rounds)
     return Status.completed(runs[0].rounds)

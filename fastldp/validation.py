@@ -25,9 +25,12 @@ def real(
     error: type[ArgumentError] = ArgumentError,
 ) -> float:
     """A finite real number within the limits."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real | np.number):
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise error(argument, value, remedy)
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise error(argument, value, remedy) from None
     if not (math.isfinite(number) and number > above and number >= at_least and number < below):
         raise error(argument, value, remedy)
     return number
@@ -53,12 +56,39 @@ def known_name(argument: str, value: Any, known: Collection[str]) -> str:
     raise UnknownNameError(argument, value, f"use one of {names}{hint}")
 
 
+def is_scalar(value: Any) -> bool:
+    """Whether a value stands for one thing, right or wrong, and not for a list of things."""
+    return value is None or bool(np.isscalar(value)) or (isinstance(value, np.ndarray) and value.ndim == 0)
+
+
+def reals(argument: str, value: Any, remedy: str, error: type[ArgumentError] = ArgumentError) -> NDArray[np.float64]:
+    """An array of real numbers of any shape, as a float64 copy of the caller's."""
+    try:
+        array = np.array(value)
+        # Text, complex numbers and ragged lists all convert in some way; none of them is what was meant.
+        if array.dtype.kind not in "biuf":
+            raise TypeError
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise error(argument, value, remedy) from None
+
+
+def whole_numbers(
+    argument: str, value: Any, length: int, remedy: str, error: type[ArgumentError] = ArgumentError
+) -> NDArray[np.int64]:
+    """An int64 vector of the given length; numbers with a fraction in their type are not whole."""
+    try:
+        array = np.array(value)
+    except ValueError:  # ragged
+        raise error(argument, value, remedy) from None
+    if array.shape != (length,) or array.dtype.kind not in "iu":
+        raise error(argument, value, remedy)
+    return array.astype(np.int64)
+
+
 def vector(argument: str, value: Any, length: int, remedy: str) -> NDArray[np.float64]:
     """A finite float64 vector of the given length, as a copy of the caller's."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ArgumentError(argument, value, remedy) from None
+    array = reals(argument, value, remedy)
     if array.shape != (length,):
         raise ArgumentError(argument, value, f"{remedy}; its shape is {array.shape}, not {(length,)}")
     if not np.isfinite(array).all():

@@ -22,17 +22,22 @@ def writable(folder: Path) -> bool:
 
 
 def workplace() -> Path:
-    """Where environment and output go: the checkout, or a cache folder where that is read-only."""
-    place = ROOT if writable(ROOT) else Path.home() / ".cache" / "fastldp" / "workplace"
-    place.mkdir(parents=True, exist_ok=True)
-    return place
+    """Where environment and output go: the checkout, or else a cache folder, or else a temporary one."""
+    for place in (ROOT, Path(os.path.expanduser("~/.cache/fastldp/checkout"))):
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if writable(place):
+            return place
+    return Path(tempfile.mkdtemp(prefix="fastldp-"))
 
 
 def prepare(extra: str) -> Path:
     """Make or reuse the environment, install this checkout with an extra, and return its folder of programs."""
     if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this may have an older one
         sys.exit(f"fastldp needs Python 3.11 or newer; this is {sys.version.split()[0]}")
-    home = Path(os.environ.get("FASTLDP_VENV", workplace() / ".venv"))
+    home = Path(os.environ.get("FASTLDP_VENV") or workplace() / ".venv")
     programs = home / ("Scripts" if os.name == "nt" else "bin")
     if not (programs / "pip").exists() and not (programs / "pip.exe").exists():
         print(f"making the virtual environment {home}", flush=True)
@@ -41,7 +46,7 @@ def prepare(extra: str) -> Path:
     # From a copy: building in place would leave folders in the checkout, or fail where it is read-only.
     with tempfile.TemporaryDirectory() as copy:
         sources = Path(copy) / "fastldp"
-        shutil.copytree(ROOT, sources, ignore=NOT_SOURCES)
+        copy_of_sources(sources)
         run(
             programs / "python",
             "-m",
@@ -52,6 +57,14 @@ def prepare(extra: str) -> Path:
             f"{sources}[{extra}]",
         )
     return programs
+
+
+def copy_of_sources(target: Path) -> None:
+    """The sources without the traces of working on them, writable whatever the checkout is."""
+    shutil.copytree(ROOT, target, ignore=NOT_SOURCES, copy_function=shutil.copyfile)
+    for folder in [target, *target.rglob("*")]:
+        if folder.is_dir():
+            folder.chmod(0o755)
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> None:

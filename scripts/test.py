@@ -1,6 +1,5 @@
 """The second command: install fastldp and run its tests; with --lint, ruff and mypy too."""
 
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -11,7 +10,7 @@ import environment
 def as_installed(scratch: Path) -> Path:
     """A copy of the sources with the kernels inside the package: mypy knows nothing of mapped folders."""
     copy = scratch / "sources"
-    shutil.copytree(environment.ROOT, copy, ignore=environment.NOT_SOURCES)
+    environment.copy_of_sources(copy)
     (copy / "kernels").rename(copy / "fastldp" / "kernels")
     return copy
 

@@ -2,7 +2,7 @@
 
 Zhang, Fay and Johansson, "Dynamic Privacy Allocation for Locally Differentially Private Federated Learning
 with Composite Objectives". Equations are cited by their labels in paper.tex (eq-alg-Lambda, lem-descent);
-"design" is design.md, which decides what the paper leaves open. Slow on purpose: one formula a function.
+what the paper leaves open is decided as the docstrings say. Slow on purpose: one formula a function.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Shards = list[tuple[Array, Array]]
 
-# --------------------------------------------------------------------------- noise: design §4, RFC 8439
+# --------------------------------------------------------------------------- noise: RFC 8439
 
 MASK = 0xFFFFFFFF
 CONSTANTS = [0x61707865, 0x3320646E, 0x79622D32, 0x6B206574]  # "expand 32-byte k"
@@ -47,7 +47,7 @@ def chacha20_block(key: list[int], words: tuple[int, int, int, int]) -> list[int
 
 
 def key_of(seed: int, repetition: int) -> list[int]:
-    """The key of a run: blake2b of (seed, repetition) as 8 little-endian words (design §4, Noise)."""
+    """The key of a run: blake2b of (seed, repetition) as 8 little-endian words."""
     material = seed.to_bytes(32, "little") + repetition.to_bytes(8, "little")
     digest = hashlib.blake2b(material, digest_size=32, person=b"fastldp noise v1").digest()
     return [int.from_bytes(digest[4 * i : 4 * i + 4], "little") for i in range(8)]
@@ -67,7 +67,7 @@ def cos_sin_turn(bits: int) -> tuple[float, float]:
 
 
 def box_muller(w0: int, w1: int, w2: int, w3: int) -> tuple[float, float]:
-    """Two normals of four words: r = √(−2 ln u1) with u1 in (0, 1]; (r cos 2πu2, r sin 2πu2) (design §4)."""
+    """Two normals of four words: r = √(−2 ln u1) with u1 in (0, 1]; (r cos 2πu2, r sin 2πu2)."""
     u1 = (uniform_bits(w0, w1) + 1) * 2.0**-53
     radius = math.sqrt(-2.0 * math.log(u1))
     c, s = cos_sin_turn(uniform_bits(w2, w3))
@@ -104,7 +104,7 @@ def loss_value(loss: str, margin: float, label: float) -> float:
 
 
 def clipped(v: Array, bound: float) -> Array:
-    """v scaled to norm ≤ bound: the paper's Ĉ of Table 1, design §2 'Sensitivity and B'."""
+    """v scaled to norm ≤ bound: the paper's Ĉ of Table 1."""
     norm = float(np.linalg.norm(v))
     return v if norm <= bound else v * (bound / norm)
 
@@ -118,12 +118,12 @@ def gradient(loss: str, A: Array, b: Array, x: Array, clip: float = math.inf) ->
 
 
 def full_gradient(loss: str, A: Array, b: Array, l2: float, x: Array) -> Array:
-    """∇f_i(x) with the l2 term, which design §2 counts to f_i."""
+    """∇f_i(x) with the l2 term, which counts to f_i."""
     return gradient(loss, A, b, x) + l2 * x
 
 
 def local_objective(loss: str, A: Array, b: Array, l2: float, x: Array) -> float:
-    """f_i(x) = (1/m_i) Σ_l φ(a_ilᵀx, b_il) + (l2/2)‖x‖² (design §2, Problem)."""
+    """f_i(x) = (1/m_i) Σ_l φ(a_ilᵀx, b_il) + (l2/2)‖x‖²."""
     total = 0.0
     for row, label in zip(A, b, strict=True):
         total += loss_value(loss, float(row @ x), float(label))
@@ -216,7 +216,7 @@ def objective(loss: str, shards: Shards, l2: float, g: Regularizer, x: Array) ->
     return sum(local_objective(loss, A, b, l2, x) for A, b in shards) / len(shards) + g.value(x)
 
 
-# --------------------------------------------------------------------------- constants: asm-convex, design §2
+# --------------------------------------------------------------------------- constants: asm-convex
 
 
 def eigenvalues(A: Array) -> Array:
@@ -237,7 +237,7 @@ def strong_convexity(loss: str, shards: Shards, l2: float) -> float:
 
 
 def gradient_bound_logistic(A: Array) -> float:
-    """B = max_l ‖a_l‖, since |dφ/d(margin)| < 1 (design §2, Sensitivity and B)."""
+    """B = max_l ‖a_l‖, since |dφ/d(margin)| < 1."""
     return max(float(np.linalg.norm(row)) for row in A)
 
 
@@ -256,7 +256,7 @@ def normal_cdf(z: float) -> float:
 
 
 def delta_gdp(rho: float, epsilon: float) -> float:
-    """δ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) with μ² = 2ρ (design §2, Accounting)."""
+    """δ(ε) = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) with μ² = 2ρ."""
     mu = math.sqrt(2.0 * rho)
     return normal_cdf(-epsilon / mu + mu / 2.0) - math.exp(epsilon) * normal_cdf(-epsilon / mu - mu / 2.0)
 
@@ -280,12 +280,12 @@ def static_variances(T: int, B: float, rho: float, n: int, m: int) -> Array:
 
 
 def local_variance(releases: int, clip: float, rho: float, m: int) -> float:
-    """σ² = 2C²·releases/(ρm²), of each release of a baseline: sensitivity 2C/m (design §2, Baselines)."""
+    """σ² = 2C²·releases/(ρm²), of each release of a baseline: sensitivity 2C/m."""
     return 2.0 * clip**2 * releases / (rho * m**2)
 
 
 def release(q: Array, sigma: float, noise: Array, grid: float) -> Array:
-    """h = s·(round(q/s) + round(σN/s)), or q + σN without a grid (design §2, One release)."""
+    """h = s·(round(q/s) + round(σN/s)), or q + σN without a grid."""
     if grid == 0.0:
         return q + sigma * noise
     h: Array = grid * (np.rint(q / grid) + np.rint(sigma * noise / grid))
@@ -293,7 +293,7 @@ def release(q: Array, sigma: float, noise: Array, grid: float) -> Array:
 
 
 class Address(NamedTuple):
-    """Where a draw of noise lives (design §4, Noise): the arguments of `normals`."""
+    """Where a draw of noise lives: the arguments of `normals`."""
 
     seed: int
     repetition: int
@@ -313,7 +313,7 @@ def released_gradient(
     grid: float,
     clip: float,
 ) -> Array:
-    """h = release of ∇f_i(x)/parts: all a worker computes from its data (design §2, One release)."""
+    """h = release of ∇f_i(x)/parts: all a worker computes from its data."""
     q = gradient(loss, *shard, x, clip) / parts
     noise = normals(*at) if sigma > 0.0 else np.zeros(at.d)
     return release(q, sigma, noise, grid)
@@ -394,7 +394,7 @@ def distance(x: Array, x_star: Array) -> float:
 
 
 def optimality(x: Array, x_star: Array) -> float:
-    """The error of the paper's experiments (design §2, Metric)."""
+    """The error of the paper's experiments."""
     return consensus(x) + distance(x, x_star)
 
 
@@ -405,7 +405,7 @@ def lyapunov(x: Array, dual: Array, x_star: Array, dual_star: Array, step: float
     return primal + step * sum(squared_norm(dual[i] - dual_star[i]) for i in range(n))
 
 
-# --------------------------------------------------------------------------- baselines: design §2
+# --------------------------------------------------------------------------- baselines
 
 
 class Averaging(NamedTuple):

@@ -54,6 +54,7 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
         ([*SHORT, "--rounds", "0"], 2, "rounds = 0"),
         ([*SHORT, "--workers", "100000"], 2, "only 2000 rows"),
         ([*SHORT, "--plot", "/proc/none/error.png"], 1, "error"),
+        ([*SHORT, "--plot", "error.pong"], 2, "did you mean 'png'"),
     ],
 )
 def test_errors_are_one_line_and_an_exit_code(

@@ -121,7 +121,7 @@ def execute(runs: list[block.Run], n_jobs: int) -> list[tuple[Any, ...]]:
 def test_a_run_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
     """Different horizons, steps, budgets, starts, l2, weights, boxes, bounds and records share blocks."""
     together = execute(mixed_runs(), 1)
-    monkeypatch.setattr(engine, "SEGMENT_WORK", 1300)  # five rounds a segment
+    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 18_500)  # five rounds
     spread = execute(list(reversed(mixed_runs())), 2)[::-1]
     lonely = []
     for run in mixed_runs():

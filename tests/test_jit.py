@@ -54,7 +54,7 @@ def test_no_writable_folder_is_said_once_and_not_fatal(tmp_path: Path) -> None:
     assert done.stdout.split()[0] == "0"
 
 
-def test_a_users_own_cache_folder_is_left_as_it_was() -> None:
+def test_a_users_own_cache_folder_is_left_as_it_was(tmp_path: Path) -> None:
     code = "from numba import config; before = config.CACHE_DIR; import fastldp; assert config.CACHE_DIR == before"
     run(code)
-    run(code, NUMBA_CACHE_DIR="/tmp/somewhere-of-the-users")
+    run(code, NUMBA_CACHE_DIR=str(tmp_path))

@@ -174,7 +174,31 @@ def test_ledger_of_equal_workers_is_one_line() -> None:
     )
     np.testing.assert_allclose(ledger.variances, reference, rtol=4e-6)
     assert (ledger.variances >= reference).all()
-    assert "read off the data" in ledger.summary()
+    assert ledger.read_off_data == "the gradient bound, the step"
+    assert "a leak of its own" in ledger.summary()
+
+
+@pytest.mark.parametrize("allocation", ["dynamic", "static"])
+def test_a_run_to_deploy_owes_nothing_to_the_data(allocation: str) -> None:
+    """With a public bound, neighbouring data give the same step, grid and noise: only the messages may differ."""
+    schedules = []
+    for scale in (1.0, 30.0):
+        A = np.eye(6)
+        A[0] *= scale
+        problem = fl.Problem(A, np.ones(6), workers=2, l2=0.3, gradient_bound=1.0)
+        schedules.append(fl.PrimalDual(allocation=allocation).schedule(problem, fl.Budget(1.0, 1e-4), 20))
+    one, other = schedules
+    assert one.ledger is not None
+    assert other.ledger is not None
+    assert one.ledger.read_off_data == other.ledger.read_off_data == ""
+    assert (one.step, one.grid) == (other.step, other.grid)
+    np.testing.assert_array_equal(one.deviations, other.deviations)
+    # The squared loss has no public step; given one, nothing is left that was read off the data.
+    squared = cases.make("box", loss="squared", gradient_bound=1.0).problem
+    for method, read in ((fl.PrimalDual(), "the step"), (fl.PrimalDual(step=0.1), "")):
+        ledger = method.schedule(squared, fl.Budget(1.0, 1e-4), 20).ledger
+        assert ledger is not None
+        assert ledger.read_off_data == read
 
 
 def test_sensitivity_parts() -> None:

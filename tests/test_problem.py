@@ -183,6 +183,31 @@ def test_worker_numbers_sort_the_rows(layout: str) -> None:
     assert problem.starts.tolist() == [0, 2, 5, 6]
 
 
+@pytest.mark.parametrize("kind", ["uint8", "uint16", "uint64", "int8", "int64"])
+def test_worker_numbers_of_any_integer_type(kind: str) -> None:
+    A = np.arange(12.0).reshape(6, 2)
+    problem = fl.Problem(A, np.ones(6), workers=np.array([1, 0, 1, 0, 1, 0], dtype=kind))
+    np.testing.assert_array_equal(problem.rows, -A[[1, 3, 5, 0, 2, 4]])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_problem_keeps_a_copy_of_its_data(layout: str, loss: str) -> None:
+    A, b = np.eye(4), np.array([1.0, -1.0, 1.0, 1.0])
+    given = sparse.csr_array(A) if layout == "csr" else A
+    problem = fl.Problem(given, b, workers=2, loss=loss, regularizer=fl.Box(1.0))
+    before = problem.objective(np.ones(4))
+    given *= 100
+    b *= -1
+    assert problem.objective(np.ones(4)) == before
+    np.testing.assert_array_equal(np.abs(b), 1.0)
+
+
+def test_precision_by_name_or_type() -> None:
+    for name in ("float32", np.float32, np.dtype("float32")):
+        assert fl.Problem(np.eye(2), [1, -1], workers=1, dtype=name).dtype == "float32"  # type: ignore[arg-type]
+
+
 def test_sparse_data_stays_sparse_and_duplicates_are_summed() -> None:
     twice = sparse.coo_array(([1.0, 2.0, 4.0], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
     problem = fl.Problem(twice, [1, -1], workers=1)
@@ -207,8 +232,8 @@ def test_wide_data_uses_iterative_eigenvalues() -> None:
         ({"A": [[1.0, np.inf], [1.0, 1.0]]}, DataError, "NaN or infinite"),
         ({"A": sparse.csr_array([[0.0, np.nan], [1.0, 1.0]])}, DataError, "NaN or infinite"),
         ({"A": np.ones(2)}, DataError, "shape"),
-        ({"A": [["a", "b"], ["c", "d"]]}, DataError, "matrix of numbers"),
-        ({"A": [[1.0], [1.0, 2.0]]}, DataError, "matrix of numbers"),
+        ({"A": [["a", "b"], ["c", "d"]]}, DataError, "matrix of real numbers"),
+        ({"A": [[1.0], [1.0, 2.0]]}, DataError, "matrix of real numbers"),
         ({"A": np.ones((0, 2)), "b": []}, DataError, "no rows"),
         ({"A": np.ones((2, 0))}, DataError, "at least one feature"),
         ({"b": [0, 1]}, DataError, r"2\*b - 1"),
@@ -224,6 +249,14 @@ def test_wide_data_uses_iterative_eigenvalues() -> None:
         ({"workers": [-1, 0]}, DataError, "from 0"),
         ({"workers": [0]}, DataError, "2 whole numbers"),
         ({"workers": [0.0, 1.0]}, DataError, "2 whole numbers"),
+        ({"workers": [[0], [1, 2]]}, DataError, "2 whole numbers"),
+        ({"workers": [0, 10**12]}, DataError, "worker 1 has no rows"),
+        ({"workers": "two"}, ArgumentError, "^workers = 'two'"),
+        ({"A": [[1j, 1.0], [1.0, 1.0]]}, DataError, "real numbers"),
+        ({"A": [[1e200, 1.0], [1.0, 1.0]]}, DataError, "squares overflow"),
+        ({"A": sparse.csr_array([[0.0, 1.0], [np.inf, 1.0]])}, DataError, r"the first at \[1, 0\]"),
+        ({"l2": 10**400}, ArgumentError, "^l2 = "),
+        ({"l2": 1j}, ArgumentError, "^l2 = 1j"),
         ({"loss": "hinge"}, UnknownNameError, "'logistic', 'squared'"),
         ({"loss": "logistc"}, UnknownNameError, "did you mean 'logistic'"),
         ({"l2": -0.1}, ArgumentError, "^l2 = -0.1"),

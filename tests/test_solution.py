@@ -45,7 +45,7 @@ def test_summary_is_aligned_and_says_what_matters(run: fl.Solution) -> None:
         "(1, 0.0001)-LDP",
         "replace one sample",
         "zcdp",
-        "read off the data",
+        "read off data",
         "completed 300 rounds",
     ):
         assert words in text
@@ -62,7 +62,7 @@ def test_picture(run: fl.Solution, tmp_path: Path) -> None:
 
 
 def test_a_missing_matplotlib_names_the_extra(run: fl.Solution, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
     with pytest.raises(fl.errors.MissingExtraError, match=r"pip install 'fastldp\[plot\]'"):
         figures.plot_solution(run)
 

@@ -1,6 +1,7 @@
 """solve(): the noisy trajectory against the oracle, the same bits on every path, convergence, recording, endings."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import cases
 import fastldp as fl
@@ -121,7 +123,7 @@ def test_bits_do_not_depend_on_threads_packing_or_segments(monkeypatch: pytest.M
     alone = [fl.solve(problem, BUDGET, rounds=60, seed=9, record=fl.Final()) for _ in range(2)]
     many = fl.solve(problem, BUDGET, rounds=60, repetitions=27, seed=9, n_jobs=1)
     spread = fl.solve(problem, BUDGET, rounds=60, repetitions=27, seed=9, n_jobs=2)
-    monkeypatch.setattr(engine, "SEGMENT_WORK", 2000)
+    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 24_000)  # some seven rounds
     cut = fl.solve(problem, BUDGET, rounds=60, repetitions=27, seed=9, record=fl.Every(7))
     for run in (spread, cut):
         np.testing.assert_array_equal(run.workers, many.workers)
@@ -240,8 +242,11 @@ def test_divergence_names_the_round_and_the_remedy() -> None:
 
 def test_a_step_above_the_limit_is_a_warning() -> None:
     problem = cases.make("box").problem
-    with pytest.warns(StepWarning, match=r"step = 0.3 is above min\{1/4, 1/L_f\} = 0.25"):
+    with pytest.warns(StepWarning, match=r"step = 0.3 is above min\{1/4, 1/L_f\} = 0.25") as caught:
         fl.solve(problem, rounds=2, algorithm=fl.PrimalDual(step=0.3))
+    assert caught[0].filename == __file__
+    with pytest.warns(StepWarning), pytest.raises(ArgumentError, match="^step = 100.0: times"):
+        fl.solve(problem, BUDGET, rounds=2, algorithm=fl.PrimalDual(step=100.0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fl.solve(problem, rounds=2, algorithm=fl.PrimalDual(step=0.25))
@@ -250,7 +255,7 @@ def test_a_step_above_the_limit_is_a_warning() -> None:
 @pytest.mark.parametrize("repetitions", [1, 40])
 def test_ctrl_c_keeps_what_was_done(repetitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = cases.make("box").problem
-    monkeypatch.setattr(engine, "SEGMENT_WORK", 324_000)  # segments of 1000 rounds
+    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 3.268e6)  # 1000 rounds
     calls = []
     measure = block.Block.advance
 
@@ -262,13 +267,17 @@ def test_ctrl_c_keeps_what_was_done(repetitions: int, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(block.Block, "advance", interrupt_in_the_third)
     before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(InterruptedSolve, match="interrupted after .* rounds") as caught:
+    with pytest.raises(InterruptedSolve, match="interrupted: .* repetitions are complete") as caught:
         fl.solve(problem, BUDGET, rounds=10_000, repetitions=repetitions, seed=0, record=fl.Every(1000))
     assert isinstance(caught.value, KeyboardInterrupt)
     assert signal.getsignal(signal.SIGINT) is before
     partial = caught.value.solution
     monkeypatch.undo()
     whole = fl.solve(problem, BUDGET, rounds=10_000, repetitions=repetitions, seed=0, record=fl.Every(1000))
+    # What was not reached is NaN: records, and the models of repetitions that never began.
+    assert "nan" not in partial.summary()
+    never = np.isnan(partial.optimality).all(axis=1) & np.isnan(partial.x).all(axis=1)
+    assert never.sum() == np.isnan(partial.x).any(axis=1).sum()
     done = np.isfinite(partial.optimality)
     assert 0 < done.sum() < done.size
     np.testing.assert_array_equal(partial.optimality[done], whole.optimality[done])
@@ -317,6 +326,7 @@ def test_progress_goes_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
         ({"seed": 1.5}, ArgumentError, "^seed = 1.5"),
         ({"n_jobs": 0}, ArgumentError, "^n_jobs = 0"),
         ({"algorithm": "fedavg"}, ArgumentError, "^algorithm = 'fedavg'"),
+        ({"record": []}, ArgumentError, "nothing would be recorded"),
         ({"record": [0]}, ArgumentError, "^record = 0"),
         ({"record": [11]}, ArgumentError, "rounds from 1 to 10"),
         ({"record": "all"}, ArgumentError, "^record = "),
@@ -351,6 +361,42 @@ def test_bad_input_is_named_before_any_work(change: dict[str, Any], error: type[
 def test_bad_parameters_of_methods_and_records(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+def test_data_of_zeros(layout: str) -> None:
+    A: Any = np.zeros((4, 3)) if layout == "dense" else sparse.csr_array((4, 3))
+    problem = fl.Problem(A, [1, -1, 1, 1], workers=2, l2=0.1)
+    assert fl.solve(problem, rounds=3).status.ok
+    with pytest.raises(ArgumentError, match="every row is zero"):
+        fl.solve(problem, BUDGET, rounds=3)
+    public = fl.Problem(A, [1, -1, 1, 1], workers=2, l2=0.1, gradient_bound=1.0)
+    assert fl.solve(public, BUDGET, rounds=3, seed=0).status.ok
+
+
+def test_errors_travel_between_processes() -> None:
+    problem, method = diverging()
+    errors: list[BaseException] = []
+    for make in (lambda: fl.Budget(-1.0, 0.1), lambda: fl.PrimalDual(allocation="x"), lambda: fl.Every(0)):
+        with pytest.raises(fl.FastLDPError) as caught:
+            make()
+        errors.append(caught.value)
+    with pytest.warns(StepWarning), pytest.raises(DivergedError) as diverged:
+        fl.solve(problem, rounds=1000, algorithm=method)
+    for error in [*errors, diverged.value, fl.errors.MissingExtraError("a", "b")]:
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is type(error)
+        assert str(again) == str(error)
+    assert pickle.loads(pickle.dumps(diverged.value)).solution.status == diverged.value.solution.status
+
+
+def test_a_pickled_solution_leaves_the_data_behind() -> None:
+    problem = fl.Problem(np.full((4, 2), 0.123456789), [1, -1, 1, 1], workers=2, l2=0.1)
+    run = fl.solve(problem, rounds=3)
+    bytes_ = pickle.dumps(run)
+    assert np.float64(0.123456789).tobytes() not in bytes_
+    assert np.float64(-0.123456789).tobytes() not in bytes_
+    np.testing.assert_array_equal(pickle.loads(bytes_).objective, run.objective)
 
 
 # Imports

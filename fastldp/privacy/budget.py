@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastldp.errors import BudgetError
 from fastldp.privacy.conversions import METHODS, rho_of
-from fastldp.validation import known_name, real
+from fastldp.validation import is_scalar, known_name, real, reals
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +51,10 @@ class Budget:
 
 def _epsilon(value: float | ArrayLike) -> float | NDArray[np.float64]:
     remedy = "give a finite number > 0, such as 1.0"
-    if np.ndim(value) == 0:
+    if is_scalar(value):
         scalar = value.item() if isinstance(value, np.ndarray) else value
         return real("epsilon", scalar, remedy, above=0, error=BudgetError)
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise BudgetError("epsilon", value, remedy) from None
+    array = reals("epsilon", value, remedy, BudgetError)
     if array.ndim != 1 or array.size == 0 or not (np.isfinite(array) & (array > 0)).all():
         raise BudgetError("epsilon", value, "give finite numbers > 0, one a worker")
     array.setflags(write=False)

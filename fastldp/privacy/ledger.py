@@ -16,10 +16,11 @@ Array = NDArray[np.float64]
 ADJACENCY = "replace one sample's gradient (local: the server is not trusted)"
 
 BOUND_SOURCES = {
-    "data": "read off the data: itself a leak, customary in papers; give gradient_bound= to deploy",
-    "set": "from the data and the regularizer's bounded set: a leak as well; give gradient_bound= to deploy",
+    "data": "the largest row",
+    "set": "the largest over the rows and the regularizer's bounded set",
     "public": "public, given by the caller and enforced by clipping each sample's gradient",
 }
+READ_OFF = ": a leak of its own, customary in papers; to deploy, give gradient_bound= and, if named here, step="
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,8 @@ class Ledger:
     promised_rho: Array
     bound: float
     bound_source: str
+    read_off_data: str
+    """What the messages depend on that was read off the data without noise; empty where there is nothing."""
     allocation: str
     sensitivities: Sensitivity
     shape: Array
@@ -111,6 +114,7 @@ class Ledger:
             ("accounting", f"{self.accounting}, ρ = {_range(self.promised_rho)}"),
             ("spent", f"ε = {_range(np.atleast_1d(self.spent_epsilon))}, ρ = {_range(self._spent())}"),
             ("gradient bound", f"B = {self.bound:.6g}, {BOUND_SOURCES[self.bound_source]}"),
+            ("read off data", self.read_off_data + READ_OFF if self.read_off_data else "nothing"),
             (
                 "sensitivity",
                 f"{_range(self.sensitivities.total)} a release" + ", rounding included" * (self.grid_spacing > 0),

@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -35,6 +36,19 @@ def test_gdp_is_the_exact_profile(epsilon: float, delta: float) -> None:
     rho = rho_of(epsilon, delta, "gdp")
     assert naive.delta_gdp(rho, epsilon) == pytest.approx(delta, rel=1e-6)
     assert delta_of(rho, epsilon, "gdp") == pytest.approx(delta, rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 0.01, 1.0, 30.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-4, 0.3])
+def test_exact_accounting_against_extended_precision(epsilon: float, delta: float) -> None:
+    """δ of the returned ρ, to fifty digits, is what was asked for and never more."""
+    rho = rho_of(epsilon, delta, "gdp")
+    with mpmath.workdps(50):
+        mu = mpmath.sqrt(2 * mpmath.mpf(rho))
+        near, far = epsilon / mu - mu / 2, epsilon / mu + mu / 2
+        true = mpmath.ncdf(-near) - mpmath.exp(epsilon) * mpmath.ncdf(-far)
+    assert true <= delta
+    assert float(true) == pytest.approx(delta, rel=1e-8)
 
 
 @pytest.mark.parametrize("method", METHODS)

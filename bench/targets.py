@@ -114,7 +114,7 @@ def compare(what: str, given: Case, runs: int, rounds: dict[str, int], targets: 
 
 def dense() -> None:
     double = case(20, 100, 22, "float64")
-    rounds = {"ours": 400, "numpy batched": 60, "jax": 100, "torch": 100}
+    rounds = {"ours": 2000, "numpy batched": 60, "jax": 200, "torch": 200}
     slow = compare("dense, 160 runs, float64", double, 160, rounds, {"numpy batched": 6, "jax": 4.5})
     single = case(20, 100, 22, "float32")
     fast = compare("dense, 160 runs, float32", single, 160, rounds, {"jax": 5, "torch": 2})
@@ -129,7 +129,7 @@ def dense() -> None:
 def sparse() -> None:
     for dtype in ("float64", "float32"):
         given = case(20, 561, 123, dtype, nonzeros=14)
-        rounds = {"ours": 60, "jax": 10, "torch": 10}
+        rounds = {"ours": 300, "jax": 20, "torch": 20}
         targets = {"jax": 6.0} if dtype == "float64" else {}
         compare(f"sparse (a6a's shape), 160 runs, {dtype}", given, 160, rounds, targets)
 
@@ -154,9 +154,9 @@ def large() -> None:
 def scaling() -> None:
     given = case(20, 100, 22, "float64")
     jobs = {
-        "one thread": (ours(given, 160, 200, 1), 160 * 200),
-        "two threads": (ours(given, 160, 200, 2), 160 * 200),
-        "20 runs": (ours(given, 20, 1000), 20 * 1000),
+        "one thread": (ours(given, 160, 1000, 1), 160 * 1000),
+        "two threads": (ours(given, 160, 1000, 2), 160 * 1000),
+        "20 runs": (ours(given, 20, 4000), 20 * 4000),
     }
     times = microseconds(jobs)
     row("two threads against one, 160 runs", f"{times['one thread'] / times['two threads']:.2f}×", "≥ 1.85×")
@@ -164,12 +164,13 @@ def scaling() -> None:
 
 
 def growth() -> None:
-    base = {"n": 20, "m": 100, "nonzeros": 8, "rounds": 200, "runs": 64}
+    # Large enough that the data, and not the noise of the coordinates, is what a round costs.
+    base = {"n": 8, "m": 2000, "nonzeros": 24, "rounds": 25, "runs": 16}
     shapes: dict[str, dict[str, int]] = {"base": base}
     shapes |= {name: base | {name: 4 * base[name]} for name in base}
     jobs = {}
     for name, size in shapes.items():
-        given = case(size["n"], size["m"], 64, "float64", nonzeros=size["nonzeros"])
+        given = case(size["n"], size["m"], 128, "float64", nonzeros=size["nonzeros"])
         jobs[name] = ours(given, size["runs"], size["rounds"], 1), 1
     times = microseconds(jobs)
     for name in base:

@@ -5,12 +5,15 @@ and warming up is not part of what is timed. `deviation` zero gives the noiseles
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.floating[Any]]
+# The NumPy scalar type of a name.
+DTYPES: dict[str, Any] = {"float64": np.float64, "float32": np.float32}
 Runner = Callable[[], Array]
 
 
@@ -45,7 +48,7 @@ def numpy_loop(job: Job) -> Runner:
                 margins = np.matmul(A, x[:, :, None])[:, :, 0]
                 slopes = -b / (1 + np.exp(b * margins))
                 gradient = np.matmul(transposed, slopes[:, :, None])[:, :, 0] / (n * m)
-                noise = deviation * rng.standard_normal((n, d), dtype=job.dtype)
+                noise = deviation * rng.standard_normal((n, d), dtype=DTYPES[job.dtype])
                 message = x - job.step * (gradient + job.l2 / n * x + noise + dual)
                 apart = message - message.mean(axis=0)
                 dual += apart
@@ -61,11 +64,11 @@ def numpy_loop(job: Job) -> Runner:
 def numpy_batched(job: Job) -> Runner:
     """All repetitions in one matmul a round, in place, without needless temporaries."""
     n, m, d = job.A.shape
-    dtype, R = job.dtype, job.runs
+    dtype, scalar, R = job.dtype, DTYPES[job.dtype], job.runs
     # Signed rows: the slope is the logistic function of their margin.
     A = np.ascontiguousarray(-job.b[:, :, None] * job.A).astype(dtype)
-    transposed = np.ascontiguousarray(A.transpose(0, 2, 1)) / dtype_of(dtype)(n * m)
-    step, shrink, threshold = (dtype_of(dtype)(v) for v in (job.step, job.l2 / n, job.step * job.weight / n))
+    transposed = np.ascontiguousarray(A.transpose(0, 2, 1)) / scalar(n * m)
+    step, shrink, threshold = (scalar(v) for v in (job.step, job.l2 / n, job.step * job.weight / n))
 
     def run() -> Array:
         rng = np.random.default_rng(0)
@@ -81,8 +84,8 @@ def numpy_batched(job: Job) -> Runner:
             margins += 1
             np.reciprocal(margins, out=margins)
             np.matmul(transposed, margins, out=h)
-            rng.standard_normal(out=noise, dtype=dtype)
-            noise *= dtype_of(dtype)(deviation)
+            rng.standard_normal(out=noise, dtype=scalar)
+            noise *= scalar(deviation)
             h += noise
             h += dual
             np.multiply(x, shrink, out=noise)
@@ -104,10 +107,9 @@ def numpy_batched(job: Job) -> Runner:
 
 def jax_scan(job: Job) -> Runner:
     """`jit(vmap(scan))`, the way JAX is meant to be used."""
-    import jax
-
+    jax = import_module("jax")
     jax.config.update("jax_enable_x64", job.dtype == "float64")
-    import jax.numpy as jnp
+    jnp = import_module("jax.numpy")
 
     n, m, d = job.A.shape
     A = jnp.asarray(-job.b[:, :, None] * job.A, job.dtype)
@@ -138,8 +140,7 @@ def jax_scan(job: Job) -> Runner:
 
 def torch_in_place(job: Job) -> Runner:
     """All repetitions in one bmm a round, preallocated and in place."""
-    import torch
-
+    torch = import_module("torch")
     dtype = {"float64": torch.float64, "float32": torch.float32}[job.dtype]
     n, m, d = job.A.shape
     R = job.runs
@@ -178,8 +179,3 @@ PEERS: dict[str, Callable[[Job], Runner]] = {
     "jax": jax_scan,
     "torch": torch_in_place,
 }
-
-
-def dtype_of(name: str) -> type[np.floating[Any]]:
-    """The NumPy scalar type of a name."""
-    return {"float64": np.float64, "float32": np.float32}[name]

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import limits
 import numpy as np
-import peers
 
 import fastldp as fl
+import limits
+import peers
 
 BUDGET = fl.Budget(1.0, 1e-4)
 STEP, L2, WEIGHT, BOUND = 0.25, 0.1, 0.01, 10.0

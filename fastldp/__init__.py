@@ -4,7 +4,7 @@ from importlib.metadata import PackageNotFoundError as _NotInstalled
 from importlib.metadata import version as _version
 
 from fastldp import _checkout as _checkout
-from fastldp import datasets, errors, privacy
+from fastldp import datasets, errors, privacy, theory
 from fastldp.algorithms import PrimalDual
 from fastldp.errors import FastLDPError
 from fastldp.privacy import Budget, Ledger
@@ -43,4 +43,5 @@ __all__ = [
     "load",
     "privacy",
     "solve",
+    "theory",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,13 @@ class Problem:
         x = vector("x", x, self.d, f"give {self.d} finite numbers")
         return self._smooth_gradient(x)
 
+    def worker_gradients(self, x: ArrayLike) -> Vector:
+        """(n, d): ∇fᵢ(x) of each worker."""
+        x = vector("x", x, self.d, f"give {self.d} finite numbers")
+        slopes = self._slopes(x)
+        parts = [self.rows[a:b].T @ slopes[a:b] / (b - a) for a, b in pairwise(self.starts)]
+        return np.asarray(np.stack(parts) + self.l2 * x)
+
     def optimum(self) -> Vector:
         """x*, certified: the norm of the prox-gradient mapping is below 1e-11. Computed once."""
         return self._optimum.copy()
@@ -230,9 +238,12 @@ class Problem:
         return float(self._weights @ losses + 0.5 * self.l2 * (x @ x))
 
     def _smooth_gradient(self, x: Vector) -> Vector:
+        return np.asarray(self.rows.T @ (self._weights * self._slopes(x)) + self.l2 * x)
+
+    def _slopes(self, x: Vector) -> Vector:
+        """φ' of every sample."""
         margins = self.rows @ x
-        slopes = expit(margins) if self.loss == "logistic" else margins - self.targets
-        return np.asarray(self.rows.T @ (self._weights * slopes) + self.l2 * x)
+        return np.asarray(expit(margins) if self.loss == "logistic" else margins - self.targets)
 
     def _hessian(self, x: Vector, free: NDArray[np.bool_]) -> Vector:
         """The Hessian of the smooth part on the free coordinates."""

@@ -11,3 +11,4 @@ if find_spec("fastldp.kernels") is None:
         raise ImportError(f"fastldp is not whole: there are no kernels in {folder}; install it again")
     sys.modules["fastldp.kernels"] = module_from_spec(spec)
     spec.loader.exec_module(sys.modules["fastldp.kernels"])
+    vars(sys.modules["fastldp"])["kernels"] = sys.modules["fastldp.kernels"]

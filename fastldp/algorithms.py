@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp.errors import ArgumentError, BudgetError, DataError, StepWarning
-from fastldp.privacy.allocation import dynamic_variances, static_variances
+from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger, Sensitivity
 from fastldp.problem import Problem
@@ -25,6 +25,8 @@ ALLOCATIONS = ("dynamic", "static")
 GRID_SHARE = 2.0**-20
 GRID_RANGE = 2.0**50
 UNIT_ROUNDOFF = 2.0**-53
+# Beyond these the squares of a run's numbers would overflow; such noise spends nothing that counts.
+LARGEST_VARIANCES = {"float64": LARGEST_VARIANCE, "float32": 1e30}
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +136,8 @@ class PrimalDual:
                 raise ArgumentError(
                     "step", step, f"times min{{μ_f, 1}} it must stay below 1; give less than {step / contraction:g}"
                 )
-            shape = dynamic_variances(rounds, contraction=contraction, **of_least)
+            largest = LARGEST_VARIANCES[problem.dtype]
+            shape = dynamic_variances(rounds, contraction=contraction, largest=largest, **of_least)
         factors = needs / needs[least]
         # Rounded up, so that no worker overspends by a rounding error.
         return shape, np.where(factors > 1, factors * (1 + 8 * UNIT_ROUNDOFF), 1.0)

@@ -68,7 +68,9 @@ class Run:
     def lane_mates(self) -> tuple[Any, ...]:
         """What runs must have in common to share a block."""
         kind = self.problem.regularizer.kernel_form(self.problem.d).code
-        return id(self.problem.rows), self.problem.loss, kind, release_mode(self), self.plan.worker
+        problem = self.problem
+        data = id(problem.rows), id(problem.starts), problem.loss, problem.dtype
+        return *data, kind, release_mode(self), self.plan.worker
 
 
 def release_mode(run: Run) -> int:
@@ -141,7 +143,7 @@ class Block:
         if not self.alone:
             return rounds.Release(**common)
         noise = aligned_zeros((n, -(-d // 8) * 8, self.lanes), self.dtype)
-        return rounds.SingleRelease(**common, noise=noise)
+        return rounds.SingleRelease(**common, noise=noise, drawn=np.full(n, -1))
 
     def ends(self, length: int) -> list[int]:
         """Where segments end: at every recorded round, at the end of every run, and at least every `length` rounds."""
@@ -179,6 +181,9 @@ class Block:
                 run.means[record], run.consensus[record], run.distance[record] = mean, consensus[0], distance[0]
             if run.over:
                 run.workers[...] = self._lane(self.state.X, k)
+                # The averages tell a round late where a bounded set holds x and only the dual overflows.
+                if not run.failed and not np.isfinite(run.workers).all():
+                    run.failed = run.done
 
     def _cuts(self, threads: int) -> NDArray[np.int64]:
         """Where each thread's workers begin: about equally many samples for each."""
@@ -210,9 +215,17 @@ def samples_in_rows(problem: Problem) -> gradient.DenseSamples | gradient.Sparse
     dtype = np.dtype(problem.dtype)
     common = problem.targets.astype(dtype, copy=False), _inverse_norms(problem).astype(dtype), problem.starts
     if sparse.issparse(problem.rows):
-        columns, starts = problem.rows.indices.astype(np.uint32), problem.rows.indptr.astype(np.int64)
+        # Column numbers are not negative, so those of 32 bits can be read as unsigned where they lie.
+        indices, starts = problem.rows.indices, problem.rows.indptr.astype(np.int64)
+        columns = indices.view(np.uint32) if indices.itemsize == 4 else indices.astype(np.uint32)
         return gradient.SparseSamples(problem.rows.data.astype(dtype, copy=False), *common, columns, starts)
     return gradient.DenseSamples(problem.rows.astype(dtype, copy=False), *common)
+
+
+def padding(problem: Problem) -> float:
+    """How much larger panels are than the rows they hold."""
+    lanes = LANES[problem.dtype]
+    return float(np.sum(-(-problem.sizes // lanes)) * lanes / problem.sizes.sum())
 
 
 def samples_in_panels(problem: Problem) -> gradient.Panels:
@@ -236,5 +249,6 @@ def samples_in_panels(problem: Problem) -> gradient.Panels:
 
 
 def _inverse_norms(problem: Problem) -> Array:
-    """1/‖a‖ of every row; of a row of zeros, 1: its gradient is zero however it is clipped."""
-    return np.asarray(1 / np.where(problem.row_norms > 0, problem.row_norms, 1.0))
+    """1/‖a‖ of every row, finite in the precision of the runs; rows so small are not clipped by any bound."""
+    smallest = 4 * float(np.finfo(problem.dtype).tiny)
+    return np.asarray(1 / np.maximum(problem.row_norms, smallest))

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numba
+import numpy as np
 from joblib import Parallel, delayed
 from scipy import sparse
 
 from fastldp import memory
-from fastldp.block import LANES, Block, Run, samples_in_panels, samples_in_rows
+from fastldp.block import LANES, Block, Run, padding, samples_in_panels, samples_in_rows
 from fastldp.kernels import jit
 from fastldp.problem import Problem
 
@@ -29,6 +30,9 @@ PRODUCT, COORDINATE, ROUND = 2.0, 60.0, 1000.0
 # The products of a round below which one thread does it sooner than several can agree to: some ten microseconds. On a
 # busy machine each agreement may cost a time slice, so small problems keep to one thread.
 PARALLEL_WORK = 30_000
+
+# How much larger than the data its panels may be.
+MOST_PADDING = 2.0
 
 # Numba's simplest threading layer aborts where two threads start parallel kernels at the same time.
 _ONE_PARALLEL_CALLER = threading.Lock()
@@ -49,8 +53,10 @@ def execute(
     cores = available_cores() if n_jobs is None else min(n_jobs, available_cores())
     packs = pack(runs, LANES[problem.dtype])
     _refuse_what_cannot_fit(problem, packs, cores)
-    alone = len(runs) == 1
-    samples = samples_in_panels(problem) if alone and not sparse.issparse(problem.rows) else samples_in_rows(problem)
+    dense = not sparse.issparse(problem.rows)
+    # One run puts its samples in the lanes; where shards are too small to fill panels it rides in run lanes, alone.
+    alone = len(runs) == 1 and not (dense and padding(problem) > MOST_PADDING)
+    samples = samples_in_panels(problem) if alone and dense else samples_in_rows(problem)
     work = problem.rows.nnz if sparse.issparse(problem.rows) else problem.rows.size
     cost = PRODUCT * work + COORDINATE * problem.n * problem.d + ROUND
     length = max(1, int(SEGMENT_NANOSECONDS / cost))
@@ -67,14 +73,16 @@ def execute(
                 break
         block.close()
 
-    # Whole waves of blocks take a thread each; the blocks left over share all threads, one after another.
-    waves = len(packs) - len(packs) % cores
-    if waves:
+    # Whole waves of blocks take a thread each; where it pays, the blocks left over share all threads, in turns.
+    pays = cores > 1 and work * (1 if alone else LANES[problem.dtype]) > PARALLEL_WORK
+    waves = len(packs) - len(packs) % cores if pays else len(packs)
+    if waves > 1:
         Parallel(n_jobs=cores, backend="threading")(delayed(complete)(mates, 1) for mates in packs[:waves])
-    threads = cores if work * (1 if alone else LANES[problem.dtype]) > PARALLEL_WORK else 1
+    elif waves == 1:
+        complete(packs[0], 1)
     for mates in packs[waves:]:
-        with _ONE_PARALLEL_CALLER, _numba_threads(threads):
-            complete(mates, threads)
+        with _ONE_PARALLEL_CALLER, _numba_threads(cores):
+            complete(mates, cores)
 
 
 def pack(runs: Sequence[Run], lanes: int) -> list[list[Run]]:
@@ -112,7 +120,8 @@ def _numba_threads(count: int) -> Iterator[None]:
 
 
 def _refuse_what_cannot_fit(problem: Problem, packs: Sequence[Sequence[Run]], cores: int) -> None:
-    """Three state arrays a block at work and what the runs keep, estimated before any block is laid out."""
+    """Three state arrays a block at work, and a copy of the data, estimated before any block is laid out."""
     n, d, lanes = problem.n, problem.d, LANES[problem.dtype]
-    at_work = min(len(packs), cores) * 3 * n * d * lanes
-    memory.refuse_beyond("solve", 8 * at_work, "use fewer cores (n_jobs=), or fewer workers")
+    at_work = min(len(packs), cores) * 3 * n * d * lanes * np.dtype(problem.dtype).itemsize
+    copied = 8 * (problem.rows.nnz if sparse.issparse(problem.rows) else problem.rows.size)
+    memory.refuse_beyond("problem", at_work + copied, "use fewer cores (n_jobs=), or fewer workers")

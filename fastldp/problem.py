@@ -22,7 +22,8 @@ Vector = NDArray[np.float64]
 
 LOSSES = ("logistic", "squared")
 DTYPES = ("float64", "float32")
-LARGEST_ENTRY = 1e140
+# Of A and of a start, so that no square or sum of squares of a run overflows.
+LARGEST_ENTRY = {"float64": 1e140, "float32": 1e15}
 # The largest second derivative of each loss in the margin.
 CURVATURE = {"logistic": 0.25, "squared": 1.0}
 
@@ -65,15 +66,7 @@ class Problem:
     ) -> None:
         self.loss = known_name("loss", loss, LOSSES)
         self.dtype = known_name("dtype", getattr(dtype, "__name__", None) or str(dtype), DTYPES)
-        self.l2 = real("l2", l2, "give a finite number ≥ 0", at_least=0)
-        if regularizer is not None and not isinstance(regularizer, Regularizer):
-            raise ArgumentError("regularizer", regularizer, "give an instance such as BoxL1(0.01, 10.0)")
-        self.regularizer: Regularizer = Zero() if regularizer is None else regularizer
-        if gradient_bound is not None:
-            gradient_bound = real("gradient_bound", gradient_bound, "give a finite number > 0", above=0)
-        self._public_bound = gradient_bound
-
-        rows, labels, starts = _shards(_matrix(A), _labels(b, self.loss), workers)
+        rows, labels, starts = _shards(_matrix(A, self.dtype), _labels(b, self.loss), workers)
         # A copy of its own, so that the caller may change A: with −b folded in, φ is ln(1 + eᶻ) of the margin z.
         signs = -labels if self.loss == "logistic" else np.ones(labels.size)
         self.rows = rows.multiply(signs[:, None]).tocsr() if sparse.issparse(rows) else rows * signs[:, None]
@@ -82,12 +75,44 @@ class Problem:
         """b for the squared loss; the logistic loss has it in the rows."""
         self.starts = starts
         """(n + 1,): worker i holds rows starts[i] to starts[i + 1]; rows are sorted by worker."""
-        self.sizes: NDArray[np.int64] = np.diff(starts)
+        self._describe(l2, regularizer, gradient_bound)
+
+    def _describe(self, l2: float, regularizer: Regularizer | None, gradient_bound: float | None) -> None:
+        """All that is not the data."""
+        self.l2 = real("l2", l2, "give a finite number ≥ 0", at_least=0)
+        if regularizer is not None and not isinstance(regularizer, Regularizer):
+            raise ArgumentError("regularizer", regularizer, "give an instance such as BoxL1(0.01, 10.0)")
+        self.regularizer: Regularizer = Zero() if regularizer is None else regularizer
+        if gradient_bound is not None:
+            gradient_bound = real("gradient_bound", gradient_bound, "give a finite number > 0", above=0)
+        self._public_bound = gradient_bound
+        self.sizes: NDArray[np.int64] = np.diff(self.starts)
         self.n = self.sizes.size
         self.d = int(self.rows.shape[1])
         self.regularizer.kernel_form(self.d)  # refuses weights of another length now, not at the solve
         # Every sample's share of the objective: 1/(n mᵢ).
         self._weights = np.repeat(1.0 / (self.n * self.sizes), self.sizes)
+
+    def alike(self, **changes: Any) -> Problem:
+        """The same data, shared and not copied, with another `l2`, `regularizer` or `gradient_bound`.
+
+        Runs of such problems ride in lanes together.
+
+        >>> import numpy as np
+        >>> problem = Problem(np.eye(4), [1, -1, 1, 1], workers=2, l2=0.1)
+        >>> problem.alike(l2=0.2).l2
+        0.2
+        """
+        known: dict[str, Any] = {"l2": self.l2, "regularizer": self.regularizer, "gradient_bound": self._public_bound}
+        for name in changes:
+            known_name("changes", name, tuple(known))
+        other = Problem.__new__(Problem)
+        other.loss, other.dtype = self.loss, self.dtype
+        other.rows, other.targets, other.starts = self.rows, self.targets, self.starts
+        other._describe(**(known | changes))
+        # What depends on the data alone is not computed again.
+        other.__dict__ |= {name: self.__dict__[name] for name in ("_curvatures", "row_norms") if name in self.__dict__}
+        return other
 
     def __repr__(self) -> str:
         kind = "sparse" if sparse.issparse(self.rows) else "dense"
@@ -258,7 +283,7 @@ class Problem:
         return np.asarray(dense + self.l2 * np.eye(columns.shape[1]))
 
 
-def _matrix(A: Any) -> Any:
+def _matrix(A: Any, dtype: str) -> Any:
     """A as a C-contiguous float64 array or canonical CSR, finite."""
     remedy = "give a matrix of real numbers, shape (rows, features)"
     if sparse.issparse(A):
@@ -285,8 +310,8 @@ def _matrix(A: Any) -> Any:
         if sparse.issparse(rows):
             where = [int(np.searchsorted(rows.indptr, where[0], side="right")) - 1, int(rows.indices[where[0]])]
         raise DataError("A", A, f"NaN or infinite entries, the first at {where}; drop or impute them")
-    if np.abs(values).max(initial=0.0) > LARGEST_ENTRY:
-        raise DataError("A", A, "entries so large that their squares overflow; scale the features")
+    if np.abs(values).max(initial=0.0) > LARGEST_ENTRY[dtype]:
+        raise DataError("A", A, f"entries so large that their squares overflow in {dtype}; scale the features")
     return rows
 
 

@@ -22,7 +22,7 @@ from fastldp.block import Run
 from fastldp.errors import ArgumentError, DivergedError, InterruptedSolve, OptimumError, OptimumWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.privacy.budget import Budget
-from fastldp.problem import Problem
+from fastldp.problem import LARGEST_ENTRY, Problem
 from fastldp.recording import Plan, Record, plan
 from fastldp.solution import Outcome, Solution, Status
 from fastldp.validation import integer, vector
@@ -123,6 +123,8 @@ def _start(problem: Problem, x0: ArrayLike | None) -> Array:
     if x0 is None:
         return problem.regularizer.prox(np.zeros(problem.d), 0.0)
     start = vector("x0", x0, problem.d, f"give {problem.d} finite numbers")
+    if np.abs(start).max() > LARGEST_ENTRY[problem.dtype]:
+        raise ArgumentError("x0", x0, f"entries so large that their squares overflow in {problem.dtype}")
     if not np.isfinite(problem.regularizer.value(start)):
         raise ArgumentError("x0", x0, "it lies outside the regularizer's set; regularizer.prox(x0, 0.0) is inside")
     # What rounding may have left outside is taken off: the gradient bound holds on the set alone.

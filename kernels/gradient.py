@@ -14,7 +14,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from fastldp.kernels.jit import formula
-from fastldp.kernels.simd import broadcast, fma, lane_sum, load, maximum, minimum, store
+from fastldp.kernels.simd import broadcast, fma, lane_sum, load, maximum, minimum, prefetch, store
 from fastldp.kernels.vmath import sigmoid
 
 LOGISTIC = 0
@@ -127,6 +127,12 @@ def _add_dense(loss: int, clip: Any, samples: Any, X: Any, i: int, G: Any) -> No
         m0 = m1 = m2 = m3 = m4 = zero
         for j in range(d):
             x = load(X, i, j)
+            # The next panels are on their way from memory while these are worked on.
+            prefetch(A, row + 5, j)
+            prefetch(A, row + 6, j)
+            prefetch(A, row + 7, j)
+            prefetch(A, row + 8, j)
+            prefetch(A, row + 9, j)
             m0 = fma(load(A, row, j), x, m0)
             m1 = fma(load(A, r1, j), x, m1)
             m2 = fma(load(A, r2, j), x, m2)

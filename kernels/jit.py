@@ -21,7 +21,7 @@ config: Any = _config
 
 
 def source_hash() -> str:
-    """A hash of every kernel source: the name of the cache folder, and part of a result's identity."""
+    """A hash of every kernel source: the name of the cache folder."""
     digest = hashlib.sha256(numba.__version__.encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -80,7 +80,8 @@ class SingleRelease(NamedTuple):
     factors: Floats  # (n,)
     grid: Floats  # (1,)
     inverse_grid: Floats  # (1,)
-    noise: Floats  # (n, d rounded up to whole blocks of 8, lanes): room for the noise of so many rounds
+    noise: Floats  # (n, d rounded up to whole blocks of 8, lanes): the noise of as many rounds as there are lanes
+    drawn: NDArray[np.int64]  # (n,): which of the groups of so many rounds each worker's noise is for
 
 
 class Transcript(NamedTuple):
@@ -140,10 +141,11 @@ def _noise_of_runs(t: Any, first: Any, i: Any, state: Any, method: Any, release:
 
 def _noise_of_rounds(t: Any, first: Any, i: Any, state: Any, method: Any, release: Any, seen: Any) -> Any:
     lanes = release.noise.shape[2]
-    now = (t - first) % lanes
-    if now == 0:
+    group, now = t // lanes, t % lanes
+    if load(release.drawn, i) != group:
+        store(group, release.drawn, i)
         like = load(release.noise, i, 0)
-        rounds = lane_numbers(by_precision(like, uint32x8, uint32x16)) + np.uint32(t)
+        rounds = lane_numbers(by_precision(like, uint32x8, uint32x16)) + np.uint32(group * lanes)
         for block in range(release.noise.shape[1] // 8):
             store_normals(release.noise[i], 8 * block, release.keys, block, rounds, i, 0)
     deviation = load(release.deviations, t - first) * load(release.factors, i)

@@ -481,3 +481,22 @@ def store(context: Any, value: Any, array: Any, *indices: Any) -> Typed:
 
     place = _place(array, indices, kind)
     return None if place is None else (signature(types.none, kind, array, place), emit)
+
+
+@intrinsic
+def prefetch(context: Any, array: Any, *indices: Any) -> Typed:
+    """Ask for array[*indices, :] in the second-level cache, beyond the end too; of an array of scalars, for nothing."""
+    vector = array.ndim == len(indices) + 1
+    kind = Vector(array.dtype, 512 // array.dtype.bitwidth) if vector else array.dtype
+
+    def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
+        if vector:
+            byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+            ask = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+            address = builder.bitcast(_address(context, builder, sig, args, kind), byte)
+            function = cgutils.get_or_insert_function(builder.module, ask, "llvm.prefetch.p0")
+            builder.call(function, [address, flag(0), flag(2), flag(1)])  # to read, into the second level, data
+        return context.get_dummy_value()
+
+    place = _place(array, indices, kind)
+    return None if place is None else (signature(types.none, array, place), emit)

@@ -95,14 +95,13 @@ def a_run(problem: fl.Problem, rounds: int, seed: int, *, step: float, epsilon: 
 
 def mixed_runs() -> list[block.Run]:
     """Runs over the same data that differ in all that runs of a block may differ in."""
-    base = cases.make("box_l1", sizes=UNEQUAL)
-    problems = []
-    for k in range(11):
-        other = cases.make("box_l1", sizes=UNEQUAL, l2=0.1 + 0.02 * k, gradient_bound=1.0 + 0.1 * k).problem
-        other.regularizer = fl.BoxL1(0.001 * (k + 1), 0.3 + 0.05 * k)
-        # The same data, as a sweep over problems shares it.
-        other.rows, other.targets, other.starts = base.problem.rows, base.problem.targets, base.problem.starts
-        problems.append(other)
+    base = cases.make("box_l1", sizes=UNEQUAL).problem
+    problems = [
+        base.alike(
+            l2=0.1 + 0.02 * k, gradient_bound=1.0 + 0.1 * k, regularizer=fl.BoxL1(0.001 * (k + 1), 0.3 + 0.05 * k)
+        )
+        for k in range(11)
+    ]
     return [
         a_run(problem, 20 + 13 * (k % 5), k, step=0.05 + 0.01 * k, epsilon=0.5 + k, every=3 + k)
         for k, problem in enumerate(problems)
@@ -144,6 +143,63 @@ def test_packing_is_longest_first_and_keeps_kinds_apart() -> None:
     noiseless = a_run(runs[0].problem, 10, 0, step=0.1, epsilon=1.0)
     noiseless.schedule = fl.PrimalDual().schedule(runs[0].problem, None, 10)
     assert len(engine.pack([*runs, noiseless], 8)) == 3
+    # Other data, and the same data in other shards, are other kinds too.
+    elsewhere = a_run(cases.make("box_l1").problem, 10, 0, step=0.1, epsilon=1.0)
+    assert len(engine.pack([*runs, elsewhere], 8)) == 3
+
+
+def test_tiny_shards_do_not_fill_memory_with_padding() -> None:
+    case = cases.make("box_l1", sizes=(1,) * 30)
+    assert block.padding(case.problem) == 8.0
+    run = fl.solve(case.problem, BUDGET, rounds=15, seed=4)
+    history = trajectory(case, run, 0)
+    np.testing.assert_allclose(run.workers[0], history.x[-1], rtol=1e-12, atol=1e-12 * np.abs(history.x).max())
+
+
+def test_recording_every_round_of_a_run_alone_changes_nothing() -> None:
+    """Its noise is drawn for several rounds at once, across the ends of segments."""
+    problem = cases.make("box_l1", sizes=(40, 33)).problem
+    every = fl.solve(problem, BUDGET, rounds=37, seed=1, record=fl.Every(1))
+    last = fl.solve(problem, BUDGET, rounds=37, seed=1, record=fl.Final())
+    np.testing.assert_array_equal(every.workers, last.workers)
+
+
+# The edges of single precision
+
+
+def test_single_precision_survives_a_long_horizon() -> None:
+    """Its early noise would overflow; capped, it spends as little as nothing."""
+    problem = cases.make("box_l1", l2=1.0, dtype="float32").problem
+    run = fl.solve(problem, BUDGET, rounds=20_000, repetitions=2, seed=0, record=fl.Final())
+    assert run.status.ok
+    assert run.ledger is not None
+    assert run.ledger.spent_rho == pytest.approx(run.ledger.rho, rel=1e-12)
+
+
+def test_single_precision_refuses_what_it_cannot_hold() -> None:
+    A = np.eye(3)
+    with pytest.raises(fl.errors.DataError, match="overflow in float32"):
+        fl.Problem(1e20 * A, [1, -1, 1], workers=1, dtype="float32")
+    problem = fl.Problem(A, [1, -1, 1], workers=1, dtype="float32")
+    with pytest.raises(fl.errors.ArgumentError, match="^x0 = .*overflow in float32"):
+        fl.solve(problem, rounds=1, x0=np.full(3, 1e20))
+
+
+@pytest.mark.parametrize("repetitions", [1, 2])
+def test_rows_too_small_to_invert_are_counted_once(repetitions: int) -> None:
+    problem = fl.Problem([[1e-40]], [1e30], workers=1, loss="squared", dtype="float32", regularizer=fl.Box(1.0))
+    run = fl.solve(problem, rounds=1, repetitions=repetitions, algorithm=fl.PrimalDual(step=0.25))
+    assert run.x[0, 0] == pytest.approx(2.5e-11, rel=1e-4)
+
+
+def test_a_last_round_that_overflows_only_in_the_dual_is_seen() -> None:
+    A = np.random.default_rng(0).standard_normal((40, 5))
+    problem = fl.Problem(A, np.sign(A[:, 0]), workers=4, l2=0.1, regularizer=fl.Box(1.0))
+    for horizon in range(505, 520):
+        with pytest.warns(fl.errors.StepWarning):
+            run = fl.solve(problem, rounds=horizon, repetitions=2, algorithm=fl.PrimalDual(step=5.0), throw=False)
+        assert run.status.ok == np.isfinite(run.workers).all()
+    assert not run.status.ok
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])

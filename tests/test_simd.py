@@ -34,11 +34,13 @@ from fastldp.kernels.simd import (
     int64x8,
     lane,
     lane_numbers,
+    lane_sum,
     load,
     load_as,
     maximum,
     minimum,
     polynomial,
+    prefetch,
     rint,
     rotate_left,
     select,
@@ -371,6 +373,30 @@ def test_aligned_zeros_begin_at_a_cache_line(dtype: Any) -> None:
         assert array.flags.c_contiguous
         assert array.dtype == dtype
         np.testing.assert_array_equal(array, np.zeros((rows, 3)))
+
+
+@serial
+def sums(A: Any, totals: Any, cells: Any) -> None:
+    for k in range(A.shape[0]):
+        prefetch(A, k + 1)  # beyond the end in the last turn, which is harmless
+        prefetch(totals, k)
+        store(lane_sum(load(A, k)), totals, k)
+        store(load(cells, k, 0) + load(cells, k, 1), cells, k, 1)
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [(np.float64, 8), (np.float32, 16)])
+def test_sums_over_lanes_and_scalars_in_memory(dtype: Any, lanes: int) -> None:
+    A = np.random.default_rng(5).standard_normal((7, lanes)).astype(dtype)
+    totals, cells = np.empty(7, dtype), np.arange(14).reshape(7, 2).astype(dtype)
+    before = A.copy()
+    sums(A, totals, cells)
+    expected = A
+    while expected.shape[1] > 1:
+        half = expected.shape[1] // 2
+        expected = expected[:, :half] + expected[:, half:]
+    np.testing.assert_array_equal(totals, expected[:, 0])
+    np.testing.assert_array_equal(cells[:, 1], 4 * np.arange(7) + 1)
+    np.testing.assert_array_equal(A, before)
 
 
 def wrong_indices(A: Any) -> Any:

@@ -17,15 +17,17 @@ from fastldp.validation import integer, real
 Variances = NDArray[np.float64]
 
 # Noise of this variance already spends nothing that counts; beyond it the squares in a run would overflow.
-LARGEST_LOG_VARIANCE = math.log(1e200)
+LARGEST_VARIANCE = 1e200
 # A sum of 10⁷ terms is off by less than this; the variances are raised by it so as not to overspend.
 SUM_ERROR = 1e-14
 
 
-def dynamic_variances(rounds: int, rho: float, *, sensitivity: float, contraction: float) -> Variances:
+def dynamic_variances(
+    rounds: int, rho: float, *, sensitivity: float, contraction: float, largest: float = LARGEST_VARIANCE
+) -> Variances:
     """Theorem 1: ξ_t² = √(π/q_t) with q_t = (1 − contraction)^{T−t}, contraction = γ min{μ_f, 1}.
 
-    In logarithms throughout, so that millions of rounds neither underflow nor overflow.
+    In logarithms throughout, so that millions of rounds neither underflow nor overflow; none exceeds `largest`.
 
     >>> dynamic_variances(3, 0.5, sensitivity=1.0, contraction=0.75).round(3)
     array([7.  , 3.5 , 1.75])
@@ -45,7 +47,7 @@ def dynamic_variances(rounds: int, rho: float, *, sensitivity: float, contractio
         total = math.expm1(rounds * log_ratio) / math.expm1(log_ratio)  # Σ √q_t
     ages = np.arange(rounds - 1, -1, -1, dtype=np.float64)  # T − t
     log_variances = 2 * math.log(sensitivity) - math.log(2 * rho) + math.log(total) - log_ratio * ages
-    return _within(rho, sensitivity, np.exp(np.minimum(log_variances, LARGEST_LOG_VARIANCE)))
+    return _within(rho, sensitivity, np.exp(np.minimum(log_variances, math.log(largest))))
 
 
 def static_variances(rounds: int, rho: float, *, sensitivity: float) -> Variances:

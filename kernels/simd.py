@@ -235,12 +235,6 @@ def rint(context: Any, x: Any) -> Typed:
 
 
 @intrinsic
-def floor(context: Any, x: Any) -> Typed:
-    """The largest integer not above x, as a float."""
-    return _lanewise(context, (x,), lambda builder, x: _call(builder, "floor", x))
-
-
-@intrinsic
 def copysign(context: Any, size: Any, sign: Any) -> Typed:
     """|size| with the sign of `sign`."""
     return _lanewise(context, (size, sign), lambda builder, *args: _call(builder, "copysign", *args))
@@ -396,14 +390,6 @@ def lane_sum(context: Any, x: Any) -> Typed:
         return builder.extract_element(total, ir.IntType(32)(0))
 
     return signature(x.dtype, x), emit
-
-
-@intrinsic
-def with_lane(context: Any, x: Any, index: Any, value: Any) -> Typed:
-    """x with another number in one lane."""
-    return signature(x, x, types.intp, x.dtype), lambda _, builder, sig, args: builder.insert_element(
-        args[0], args[2], args[1]
-    )
 
 
 @intrinsic

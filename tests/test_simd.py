@@ -27,7 +27,6 @@ from fastldp.kernels.simd import (
     fabs,
     float32x16,
     float64x8,
-    floor,
     fma,
     from_bits,
     int32x16,
@@ -49,7 +48,6 @@ from fastldp.kernels.simd import (
     uint32x8,
     uint32x16,
     uint64x8,
-    with_lane,
 )
 
 Array = NDArray[Any]
@@ -171,22 +169,21 @@ def float_functions(A: Any, B: Any, out: Any) -> None:
         store(sqrt(a), out, 0, k)
         store(fabs(a), out, 1, k)
         store(rint(a), out, 2, k)
-        store(floor(a), out, 3, k)
-        store(copysign(a, b), out, 4, k)
-        store(minimum(a, b), out, 5, k)
-        store(maximum(a, b), out, 6, k)
-        store(from_bits(bits(a), a), out, 7, k)
+        store(copysign(a, b), out, 3, k)
+        store(minimum(a, b), out, 4, k)
+        store(maximum(a, b), out, 5, k)
+        store(from_bits(bits(a), a), out, 6, k)
 
 
 @pytest.mark.parametrize(("dtype", "lanes"), FLOATS)
 def test_functions_are_those_of_numpy(dtype: Any, lanes: int) -> None:
     a, b = float_pairs(dtype, lanes)
-    out = np.empty((8, *a.shape), dtype)
+    out = np.empty((7, *a.shape), dtype)
     float_functions(a, b, out)
     with quiet():
         # A NaN in the second argument of minimum and maximum comes through, one in the first does not.
         smaller, larger = np.where(a < b, a, b), np.where(a > b, a, b)
-        reference = [np.sqrt(a), np.abs(a), np.rint(a), np.floor(a), np.copysign(a, b), smaller, larger, a]
+        reference = [np.sqrt(a), np.abs(a), np.rint(a), np.copysign(a, b), smaller, larger, a]
     for row, expected in enumerate(reference):
         same(out[row], expected)
 
@@ -195,7 +192,7 @@ def test_functions_are_those_of_numpy(dtype: Any, lanes: int) -> None:
 def text(a: Any, b: Any) -> Any:
     """One formula for vectors and scalars."""
     root = sqrt(fabs(a)) / fma(b, b, 1.0)
-    step = select(a > b, rint(root * 8.0), floor(-a))
+    step = select(a > b, rint(root * 8.0), rint(-a))
     low = polynomial(root, (0.1, -0.7, 1e-3, 2.0))
     tiny = from_bits(bits(root) & ~0xFF, root)
     return minimum(2.0, maximum(low, 2 * step - b)) * copysign(1.5, b) + tiny * by_precision(a, 1.0, 2.0)
@@ -327,14 +324,13 @@ def test_any_and_all(dtype: Any, lanes: int) -> None:
 def lanes_one_by_one(A: Any, out: Any) -> None:
     x = load(A)
     for k in range(8):
-        x = with_lane(x, 7 - k, lane(x, 7 - k) * k)
-    store(x, out)
+        out[k] = lane(x, 7 - k) * lane(out[k], 0)  # a scalar is its own lane
 
 
 def test_single_lanes() -> None:
-    A, out = np.arange(1.0, 9.0), np.empty(8)
+    A, out = np.arange(1.0, 9.0), np.arange(8.0)
     lanes_one_by_one(A, out)
-    np.testing.assert_array_equal(out, A * np.arange(7.0, -1.0, -1.0))
+    np.testing.assert_array_equal(out, A[::-1] * np.arange(8.0))
 
 
 @formula

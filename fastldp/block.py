@@ -6,6 +6,7 @@ of the set, clipping, optimum and length. A run alone has no lane axis; its lane
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,7 +91,10 @@ class Block:
         self.horizon = max(run.rounds for run in runs)
         problem = runs[0].problem
         self.dtype = np.dtype(problem.dtype)
-        self.lanes = LANES[problem.dtype]
+        line = LANES[problem.dtype]
+        # A block of more runs than fill a cache line has lanes of two: (2, line) instead of (line,).
+        self.lane_shape = (line,) if len(runs) <= line else (2, line)
+        self.lanes = math.prod(self.lane_shape)
         self.alone = alone
         # Empty lanes repeat the last run; their results are never read.
         self._filled = [runs[0]] if self.alone else [runs[min(k, len(runs) - 1)] for k in range(self.lanes)]
@@ -120,13 +124,13 @@ class Block:
         self.release = self._release(n, d)
 
     def _zeros(self, *shape: int) -> NDArray[Any]:
-        return aligned_zeros(shape if self.alone else (*shape, self.lanes), self.dtype)
+        return aligned_zeros(shape if self.alone else (*shape, *self.lane_shape), self.dtype)
 
     def _stack(self, values: Any) -> NDArray[Any]:
         """One value of each run, lanes last; of a run alone, its value."""
         stacked = np.stack([np.atleast_1d(np.asarray(value, dtype=self.dtype)) for value in values], axis=-1)
-        laid = aligned_zeros(stacked.shape[:-1] if self.alone else stacked.shape, self.dtype)
-        laid[...] = stacked[..., 0] if self.alone else stacked
+        laid = self._zeros(*stacked.shape[:-1])
+        laid[...] = stacked[..., 0] if self.alone else stacked.reshape(laid.shape)
         return laid
 
     def _release(self, n: int, d: int) -> rounds.Release | rounds.SingleRelease:
@@ -201,7 +205,10 @@ class Block:
         return laid
 
     def _lane(self, array: NDArray[Any], k: int) -> NDArray[Any]:
-        return array if self.alone else array[..., k]
+        if self.alone:
+            return array
+        flat: NDArray[Any] = array.reshape(*array.shape[: -len(self.lane_shape)], self.lanes)
+        return flat[..., k]
 
     def close(self) -> None:
         """Take the models of runs that were stopped before their end."""

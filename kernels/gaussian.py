@@ -24,8 +24,7 @@ from fastldp.kernels.simd import (
     load,
     sqrt,
     store,
-    uint32x8,
-    uint32x16,
+    words_like,
 )
 from fastldp.kernels.vmath import cos_sin_turn, log
 
@@ -51,7 +50,7 @@ def normals(keys: Any, block: Any, round_: Any, worker: Any, purpose: Any, like:
 
     `keys` is an array (8, lanes) of words, one key a column.
     """
-    key = load_key(by_precision(like, uint32x8, uint32x16), keys)
+    key = load_key(words_like(like), keys)
     w = chacha20(key, block, round_, worker, purpose)
     n0, n1 = box_muller(like, w[0], w[1], w[2], w[3])
     n2, n3 = box_muller(like, w[4], w[5], w[6], w[7])

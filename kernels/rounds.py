@@ -24,14 +24,12 @@ from fastldp.kernels.prox import BOX_L1, box_l1, project_row
 from fastldp.kernels.simd import (
     all_lanes,
     broadcast,
-    by_precision,
     fma,
     lane,
     lane_numbers,
     load,
     store,
-    uint32x8,
-    uint32x16,
+    words_like,
 )
 
 Floats = NDArray[np.floating[Any]]
@@ -145,7 +143,7 @@ def _noise_of_rounds(t: Any, first: Any, i: Any, state: Any, method: Any, releas
     if load(release.drawn, i) != group:
         store(group, release.drawn, i)
         like = load(release.noise, i, 0)
-        rounds = lane_numbers(by_precision(like, uint32x8, uint32x16)) + np.uint32(group * lanes)
+        rounds = lane_numbers(words_like(like)) + np.uint32(group * lanes)
         for block in range(release.noise.shape[1] // 8):
             store_normals(release.noise[i], 8 * block, release.keys, block, rounds, i, 0)
     deviation = load(release.deviations, t - first) * load(release.factors, i)

@@ -393,6 +393,13 @@ def lane_sum(context: Any, x: Any) -> Typed:
 
 
 @intrinsic
+def words_like(context: Any, like: Any) -> Typed:
+    """Zeros of 32 bits, as many as `like` has lanes: the type of a cipher's words beside it."""
+    kind = Vector(types.uint32, _meant(like).lanes)
+    return signature(kind, like), lambda context, builder, sig, args: ir.Constant(context.get_value_type(kind), None)
+
+
+@intrinsic
 def lane_numbers(context: Any, like: Any) -> Typed:
     """0, 1, 2, ... in the lanes of the integer vector type of `like`."""
     kind = _meant(like)
@@ -403,6 +410,9 @@ def lane_numbers(context: Any, like: Any) -> Typed:
 
 # Memory: C-contiguous arrays whose last axis is the lanes, or arrays of scalars where every axis is given. Indices are
 # not checked and do not wrap around.
+LINE = 512
+
+
 def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """Zeros that begin at a cache line, as NumPy's own need not: a gradient over them is 6 % faster."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
@@ -411,9 +421,20 @@ def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDAr
     return room[begin : begin + size].view(dtype).reshape(shape)
 
 
+def _lines(kind: Vector) -> int:
+    """How many axes the lanes take: one for a cache line or less of them, one more for two lines."""
+    return 2 if kind.lanes * kind.dtype.bitwidth > LINE else 1
+
+
+def _in_lanes(array: Kind, indices: Sequence[Kind]) -> Kind:
+    """What lies at these indices: a scalar, or the lanes of the one or two axes that are left."""
+    left = array.ndim - len(indices)
+    return Vector(array.dtype, left * LINE // array.dtype.bitwidth) if left > 0 else array.dtype
+
+
 def _place(array: Kind, indices: Sequence[Kind], kind: Kind) -> Kind:
     """The type of the indices, if they lead to a `kind` in the array."""
-    axes = len(indices) + isinstance(kind, Vector)
+    axes = len(indices) + (_lines(kind) if isinstance(kind, Vector) else 0)
     if not isinstance(array, types.Array) or array.layout != "C" or array.ndim != axes:
         return None
     fits = array.dtype == _dtype(kind) and all(isinstance(index, types.Integer) for index in indices)
@@ -445,9 +466,8 @@ def _load(array: Kind, indices: Sequence[Kind], kind: Kind, *like: Kind) -> Type
 
 @intrinsic
 def load(context: Any, array: Any, *indices: Any) -> Typed:
-    """array[*indices, :] as one cache line of lanes, 8 numbers of 64 bits or 16 of 32; array[*indices] as a scalar."""
-    whole = array.ndim == len(indices)
-    return _load(array, indices, array.dtype if whole else Vector(array.dtype, 512 // array.dtype.bitwidth))
+    """array[*indices, :] as a cache line of lanes, array[*indices, :, :] as two, array[*indices] as a scalar."""
+    return _load(array, indices, _in_lanes(array, indices))
 
 
 @intrinsic
@@ -472,8 +492,8 @@ def store(context: Any, value: Any, array: Any, *indices: Any) -> Typed:
 @intrinsic
 def prefetch(context: Any, array: Any, *indices: Any) -> Typed:
     """Ask for array[*indices, :] in the second-level cache, beyond the end too; of an array of scalars, for nothing."""
-    vector = array.ndim == len(indices) + 1
-    kind = Vector(array.dtype, 512 // array.dtype.bitwidth) if vector else array.dtype
+    kind = _in_lanes(array, indices)
+    vector = isinstance(kind, Vector)
 
     def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
         if vector:

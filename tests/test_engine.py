@@ -48,6 +48,27 @@ def test_every_path_is_the_oracles(path: str, layout: str, name: str, monkeypatc
     np.testing.assert_allclose(run.messages[-1], watched, rtol=1e-12, atol=1e-12 * np.abs(watched).max())
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["box_l1", "simplex"])
+def test_blocks_of_two_lines(dtype: str, threads: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sparse runs in float64 ride sixteen to a block, and the few left over eight."""
+    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    case = cases.make(name, layout="csr", sizes=UNEQUAL, dtype=dtype)
+    record = [fl.Messages(2), fl.Every(4)]
+    run = fl.solve(case.problem, BUDGET, rounds=9, repetitions=35, seed=4, n_jobs=threads, record=record)
+    few = fl.solve(case.problem, BUDGET, rounds=9, repetitions=8, seed=4, n_jobs=1, record=record)
+    for values, same in ((run.workers, few.workers), (run.means, few.means), (run.distance, few.distance)):
+        np.testing.assert_array_equal(values[:8], same)
+    assert run.messages is not None
+    tolerance = 1e-12 if dtype == "float64" else 1e-4
+    for repetition in (0, 9, 15, 16, 31, 34):
+        history = trajectory(case, run, repetition)
+        scale = np.abs(history.messages).max()
+        np.testing.assert_allclose(run.workers[repetition], history.x[-1], rtol=0, atol=tolerance * scale)
+        np.testing.assert_allclose(run.messages[repetition], history.messages[:, 2], rtol=0, atol=tolerance * scale)
+
+
 @pytest.mark.parametrize("path", sorted(PATHS))
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 def test_single_precision_follows_the_oracle(path: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,6 +161,7 @@ def test_packing_is_longest_first_and_keeps_kinds_apart() -> None:
     assert [len(mates) for mates in packs] == [8, 3]
     lengths = [run.rounds for mates in packs for run in mates]
     assert lengths == sorted(lengths, reverse=True)
+    assert [len(mates) for mates in engine.pack(runs, 4, lines=2)] == [8, 3]
     noiseless = a_run(runs[0].problem, 10, 0, step=0.1, epsilon=1.0)
     noiseless.schedule = fl.PrimalDual().schedule(runs[0].problem, None, 10)
     assert len(engine.pack([*runs, noiseless], 8)) == 3

@@ -68,10 +68,9 @@ class Run:
     @property
     def lane_mates(self) -> tuple[Any, ...]:
         """What runs must have in common to share a block."""
-        kind = self.problem.regularizer.kernel_form(self.problem.d).code
         problem = self.problem
         data = id(problem.rows), id(problem.starts), problem.loss, problem.dtype
-        return *data, kind, release_mode(self), self.plan.worker
+        return *data, problem.regularizer.kernel_form(problem.d).code, release_mode(self), self.plan.worker
 
 
 def release_mode(run: Run) -> int:

@@ -51,15 +51,15 @@ def execute(
     `advanced` hears of the run-rounds done, from any thread.
     """
     cores = available_cores() if n_jobs is None else min(n_jobs, available_cores())
-    # Runs over sparse data share its indices, so sixteen cost each less than eight; float32 has sixteen in one line.
-    wide = sparse.issparse(problem.rows) and problem.dtype == "float64"
-    packs = pack(runs, LANES[problem.dtype], lines=2 if wide else 1)
-    _refuse_what_cannot_fit(problem, packs, cores)
     dense = not sparse.issparse(problem.rows)
+    work = int(problem.rows.size)  # of sparse rows, the nonzeros
+    # Runs over sparse data share its indices, so sixteen cost each less than eight; float32 has sixteen in one line.
+    lines = 2 if not dense and problem.dtype == "float64" else 1
+    packs = pack(runs, LANES[problem.dtype], lines)
+    _refuse_what_cannot_fit(problem, work, lanes=lines * LANES[problem.dtype], blocks=min(len(packs), cores))
     # One run puts its samples in the lanes; where shards are too small to fill panels it rides in run lanes, alone.
     alone = len(runs) == 1 and not (dense and padding(problem) > MOST_PADDING)
     samples = samples_in_panels(problem) if alone and dense else samples_in_rows(problem)
-    work = problem.rows.nnz if sparse.issparse(problem.rows) else problem.rows.size
     cost = PRODUCT * work + COORDINATE * problem.n * problem.d + ROUND
     length = max(1, int(SEGMENT_NANOSECONDS / cost))
 
@@ -129,9 +129,7 @@ def _numba_threads(count: int) -> Iterator[None]:
         numba.set_num_threads(before)
 
 
-def _refuse_what_cannot_fit(problem: Problem, packs: Sequence[Sequence[Run]], cores: int) -> None:
+def _refuse_what_cannot_fit(problem: Problem, work: int, *, lanes: int, blocks: int) -> None:
     """Three state arrays a block at work, and a copy of the data, estimated before any block is laid out."""
-    n, d, lanes = problem.n, problem.d, LANES[problem.dtype]
-    at_work = min(len(packs), cores) * 3 * n * d * lanes * np.dtype(problem.dtype).itemsize
-    copied = 8 * (problem.rows.nnz if sparse.issparse(problem.rows) else problem.rows.size)
-    memory.refuse_beyond("problem", at_work + copied, "use fewer cores (n_jobs=), or fewer workers")
+    at_work = blocks * 3 * problem.n * problem.d * lanes * np.dtype(problem.dtype).itemsize
+    memory.refuse_beyond("problem", at_work + 8 * work, "use fewer cores (n_jobs=), or fewer workers")

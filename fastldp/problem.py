@@ -66,6 +66,7 @@ class Problem:
     ) -> None:
         self.loss = known_name("loss", loss, LOSSES)
         self.dtype = known_name("dtype", getattr(dtype, "__name__", None) or str(dtype), DTYPES)
+        self._set_parameters(l2, regularizer, gradient_bound)
         rows, labels, starts = _shards(_matrix(A, self.dtype), _labels(b, self.loss), workers)
         # A copy of its own, so that the caller may change A: with −b folded in, φ is ln(1 + eᶻ) of the margin z.
         signs = -labels if self.loss == "logistic" else np.ones(labels.size)
@@ -75,10 +76,10 @@ class Problem:
         """b for the squared loss; the logistic loss has it in the rows."""
         self.starts = starts
         """(n + 1,): worker i holds rows starts[i] to starts[i + 1]; rows are sorted by worker."""
-        self._describe(l2, regularizer, gradient_bound)
+        self._measure()
 
-    def _describe(self, l2: float, regularizer: Regularizer | None, gradient_bound: float | None) -> None:
-        """All that is not the data."""
+    def _set_parameters(self, l2: float, regularizer: Regularizer | None, gradient_bound: float | None) -> None:
+        """All that is not the data, checked before the data is touched."""
         self.l2 = real("l2", l2, "give a finite number ≥ 0", at_least=0)
         if regularizer is not None and not isinstance(regularizer, Regularizer):
             raise ArgumentError("regularizer", regularizer, "give an instance such as BoxL1(0.01, 10.0)")
@@ -86,6 +87,9 @@ class Problem:
         if gradient_bound is not None:
             gradient_bound = real("gradient_bound", gradient_bound, "give a finite number > 0", above=0)
         self._public_bound = gradient_bound
+
+    def _measure(self) -> None:
+        """What follows from the shape of the data."""
         self.sizes: NDArray[np.int64] = np.diff(self.starts)
         self.n = self.sizes.size
         self.d = int(self.rows.shape[1])
@@ -108,8 +112,9 @@ class Problem:
             known_name("changes", name, tuple(known))
         other = Problem.__new__(Problem)
         other.loss, other.dtype = self.loss, self.dtype
+        other._set_parameters(**(known | changes))
         other.rows, other.targets, other.starts = self.rows, self.targets, self.starts
-        other._describe(**(known | changes))
+        other._measure()
         # What depends on the data alone is not computed again.
         other.__dict__ |= {name: self.__dict__[name] for name in ("_curvatures", "row_norms") if name in self.__dict__}
         return other

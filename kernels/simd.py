@@ -408,9 +408,9 @@ def lane_numbers(context: Any, like: Any) -> Typed:
     )
 
 
-# Memory: C-contiguous arrays whose last axis is the lanes, or arrays of scalars where every axis is given. Indices are
-# not checked and do not wrap around.
-LINE = 512
+# Memory: C-contiguous arrays whose last axis is the lanes, or the last two for two lines of them, or arrays of scalars
+# where every axis is given. Indices are not checked and do not wrap around.
+LINE = 512  # bits
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +20,6 @@ Array = NDArray[np.float64]
 
 ALLOCATIONS = ("dynamic", "static")
 
-# The grid's share of the sensitivity, at most; and how far a query on the grid stays below 2⁵³.
-GRID_SHARE = 2.0**-20
-GRID_RANGE = 2.0**50
 UNIT_ROUNDOFF = 2.0**-53
 # Beyond these the squares of a run's numbers would overflow; such noise spends nothing that counts.
 LARGEST_VARIANCES = {"float64": LARGEST_VARIANCE, "float32": 1e30}
@@ -38,8 +34,6 @@ class Schedule:
     """(T,): ξ_t up to each worker's factor; zeros without a budget."""
     factors: Array
     """(n,): what worker i multiplies ξ_t by."""
-    grid: float
-    """The spacing of the release grid; zero without a budget."""
     ledger: Ledger | None
 
 
@@ -71,9 +65,9 @@ class PrimalDual:
         if budget is None:
             if not isinstance(self.allocation, str):
                 raise ArgumentError("allocation", self.allocation, "variances need a budget= to be held against")
-            return Schedule(step, np.zeros(rounds), np.ones(problem.n), 0.0, None)
+            return Schedule(step, np.zeros(rounds), np.ones(problem.n), None)
         rho = budget.rho_of_workers(problem.n)
-        spacing, sensitivities = _released(problem)
+        sensitivities = _sensitivities(problem)
         shape, factors = self._variances(problem, rounds, step, rho, sensitivities.total)
         ledger = Ledger(
             accounting=budget.accounting,
@@ -87,11 +81,12 @@ class PrimalDual:
             sensitivities=sensitivities,
             shape=shape,
             factors=factors,
-            grid_spacing=spacing,
+            dimension=problem.d,
+            largest_query=problem.gradient_bound / problem.n,
             precision=problem.dtype,
         )
         _refuse_overspending(ledger, self.allocation)
-        return Schedule(step, np.sqrt(shape), np.sqrt(factors), spacing, ledger)
+        return Schedule(step, np.sqrt(shape), np.sqrt(factors), ledger)
 
     def _step(self, problem: Problem) -> float:
         if self.step is None:
@@ -143,20 +138,16 @@ class PrimalDual:
         return shape, np.where(factors > 1, factors * (1 + 8 * UNIT_ROUNDOFF), 1.0)
 
 
-def _released(problem: Problem) -> tuple[float, Sensitivity]:
-    """The spacing of the grid, and the sensitivity of a release on it; in float32 without grid and rounding."""
+def _sensitivities(problem: Problem) -> Sensitivity:
+    """How far one sample moves a release; in float32 without the rounding of the gradient."""
     bound = problem.gradient_bound
     if bound == 0:
         raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
     query = 2 * bound / (problem.n * problem.sizes)
     if problem.dtype == "float32":
-        return 0.0, Sensitivity(query, 0.0, np.zeros(problem.n))
-    finest = 2.0 ** (math.ceil(math.log2(bound / problem.n)) - math.log2(GRID_RANGE))
-    coarsest = 2.0 ** math.floor(math.log2(GRID_SHARE * query.min() / math.sqrt(problem.d)))
-    spacing = max(finest, coarsest)
+        return Sensitivity(query, np.zeros(problem.n))
     # A sum of m terms of norm B/(nm) is rounded by m units of B/n at most, in each of the two worlds.
-    arithmetic = 2 * (problem.sizes + 4) * UNIT_ROUNDOFF * bound / problem.n
-    return spacing, Sensitivity(query, spacing * math.sqrt(problem.d), arithmetic)
+    return Sensitivity(query, 2 * (problem.sizes + 4) * UNIT_ROUNDOFF * bound / problem.n)
 
 
 def _refuse_overspending(ledger: Ledger, allocation: Any) -> None:

@@ -77,7 +77,7 @@ def release_mode(run: Run) -> int:
     """How a run's queries are released: without noise, or with noise on the grid, or off it in single precision."""
     if run.schedule.ledger is None:
         return privatize.EXACT
-    return privatize.GRIDDED if run.schedule.grid > 0 else privatize.GAUSSIAN
+    return privatize.GRIDDED if run.problem.dtype == "float64" else privatize.GAUSSIAN
 
 
 class Block:
@@ -133,20 +133,17 @@ class Block:
         return laid
 
     def _release(self, n: int, d: int) -> rounds.Release | rounds.SingleRelease:
-        grids = [run.schedule.grid for run in self._filled]
         keys = np.stack([self._filled[k % len(self._filled)].key for k in range(self.lanes)], axis=-1)
         common: dict[str, Any] = {
             "mode": release_mode(self.runs[0]),
             "keys": np.ascontiguousarray(keys),
             "deviations": self._zeros(0),
             "factors": self._stack(run.schedule.factors for run in self._filled),
-            "grid": self._stack(grids),
-            "inverse_grid": self._stack(1 / grid if grid > 0 else 0.0 for grid in grids),
         }
         if not self.alone:
             return rounds.Release(**common)
-        noise = aligned_zeros((n, -(-d // 8) * 8, self.lanes), self.dtype)
-        return rounds.SingleRelease(**common, noise=noise, drawn=np.full(n, -1))
+        normals, dithers = (aligned_zeros((n, -(-d // 8) * 8, self.lanes), self.dtype) for _ in range(2))
+        return rounds.SingleRelease(**common, normals=normals, dithers=dithers, drawn=np.full(n, -1))
 
     def ends(self, length: int) -> list[int]:
         """Where segments end: at every recorded round, at the end of every run, and at least every `length` rounds."""
@@ -201,6 +198,8 @@ class Block:
         for k, run in enumerate(self._filled):
             part = run.schedule.deviations[begin:end]
             self._lane(laid, k)[: part.size] = part
+            # A run that is over goes on in its lane, unread: with some noise, so that its grid exists.
+            self._lane(laid, k)[part.size :] = 1.0
         return laid
 
     def _lane(self, array: NDArray[Any], k: int) -> NDArray[Any]:

@@ -7,6 +7,8 @@ Pair p of them, at 8c + 2p and 8c + 2p + 1, is made of the words w[4p] to w[4p +
     u2 = w[4p+2] 2⁻³² + (w[4p+3] >> 11) 2⁻⁵³         in [0, 1)
     √(−2 ln u1) · (cos 2πu2, sin 2πu2)               at most 8.6 in size
 
+The 11 low bits of w[4p+1] and of w[4p+3], which these leave, are the dithers of the pair (see `privatize`).
+
 Single precision reads the same block and makes the same normals but for rounding, from fewer of its bits:
 
     u1 = (w[4p] >> 1) 2⁻³¹ + 2⁻³²,  u2 = (w[4p+2] >> 8) 2⁻²⁴    at most 6.7 in size
@@ -45,8 +47,14 @@ def box_muller(like: Any, w0: Any, w1: Any, w2: Any, w3: Any) -> Any:
 
 
 @formula
-def normals(keys: Any, block: Any, round_: Any, worker: Any, purpose: Any, like: Any = float64x8) -> Any:
-    """The normals of coordinates 8 block to 8 block + 7, as 8 vectors of the type of `like`.
+def dither(like: Any, word: Any) -> Any:
+    """One of the 2¹¹ odd multiples of 1/2 between −2¹⁰ and 2¹⁰, each as likely, from the low bits of a word."""
+    return convert(word & 0x7FF, like) - 1023.5
+
+
+@formula
+def draw(keys: Any, block: Any, round_: Any, worker: Any, purpose: Any, like: Any = float64x8) -> Any:
+    """The normals of coordinates 8 block to 8 block + 7, and their dithers: twice 8 vectors of the type of `like`.
 
     `keys` is an array (8, lanes) of words, one key a column.
     """
@@ -56,18 +64,30 @@ def normals(keys: Any, block: Any, round_: Any, worker: Any, purpose: Any, like:
     n2, n3 = box_muller(like, w[4], w[5], w[6], w[7])
     n4, n5 = box_muller(like, w[8], w[9], w[10], w[11])
     n6, n7 = box_muller(like, w[12], w[13], w[14], w[15])
-    return n0, n1, n2, n3, n4, n5, n6, n7
+    u0, u1 = dither(like, w[1]), dither(like, w[3])
+    u2, u3 = dither(like, w[5]), dither(like, w[7])
+    u4, u5 = dither(like, w[9]), dither(like, w[11])
+    u6, u7 = dither(like, w[13]), dither(like, w[15])
+    return (n0, n1, n2, n3, n4, n5, n6, n7), (u0, u1, u2, u3, u4, u5, u6, u7)
 
 
 @formula
-def store_normals(out: Any, row: Any, keys: Any, block: Any, round_: Any, worker: Any, purpose: Any) -> None:
-    """The same normals to rows `row` to `row` + 7 of an array (rows, lanes), whose type they take."""
-    n = normals(keys, block, round_, worker, purpose, load(out, row))
-    store(n[0], out, row)
-    store(n[1], out, row + 1)
-    store(n[2], out, row + 2)
-    store(n[3], out, row + 3)
-    store(n[4], out, row + 4)
-    store(n[5], out, row + 5)
-    store(n[6], out, row + 6)
-    store(n[7], out, row + 7)
+def store_draw(
+    normals: Any, dithers: Any, row: Any, keys: Any, block: Any, round_: Any, worker: Any, purpose: Any
+) -> None:
+    """The same to rows `row` to `row` + 7 of two arrays (rows, lanes), whose type they take."""
+    n, u = draw(keys, block, round_, worker, purpose, load(normals, row))
+    _store_eight(n, normals, row)
+    _store_eight(u, dithers, row)
+
+
+@formula
+def _store_eight(values: Any, out: Any, row: Any) -> None:
+    store(values[0], out, row)
+    store(values[1], out, row + 1)
+    store(values[2], out, row + 2)
+    store(values[3], out, row + 3)
+    store(values[4], out, row + 4)
+    store(values[5], out, row + 5)
+    store(values[6], out, row + 6)
+    store(values[7], out, row + 7)

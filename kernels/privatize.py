@@ -1,25 +1,40 @@
-"""The one place where data leaves a worker: a query with Gaussian noise, released on a public grid."""
+"""The one place where data leaves a worker: a query with Gaussian noise, released on a public grid.
+
+    h = s (round((q + σN)/s) + U),   s = 2⁻¹⁵ times the power of two below σ,   U uniform: see `gaussian.dither`
+
+With a true normal N this rounds what the Gaussian mechanism gives and adds a number drawn for itself: it is
+post-processing, so h is as private as q + σN, at the sensitivity of q and no more. h lies on a grid that knows nothing
+of the data: what the low bits of a floating-point sum tell, and attacks have read in them, is rounded away. U costs
+(2¹¹ s/σ)²/12, a 3000th of the variance at most, and hides that N comes from finitely many bits: how well, is derived
+in `fastldp.privacy.sampler`.
+"""
 
 from typing import Any
 
 from fastldp.kernels.jit import formula
-from fastldp.kernels.simd import fma, rint
+from fastldp.kernels.simd import bits, fma, from_bits, rint
 
 # How a block of runs releases its queries.
 EXACT = 0  # no noise: not private
 GAUSSIAN = 1  # noise, but no grid: for exploration in float32
 GRIDDED = 2  # noise on the public grid: private
 
+EXPONENT = 0x7FF0000000000000  # the bits of a number's power of two
+
 
 @formula
-def privatize(mode: int, query: Any, deviation: Any, normal: Any, grid: Any, inverse_grid: Any) -> Any:
-    """h = s·(round(q/s) + round(σN/s)) for a power of two s.
+def spacing(deviation: Any) -> Any:
+    """The spacing s of the grid for noise of this deviation: between 2⁻¹⁵ and 2⁻¹⁶ of it, a power of two."""
+    return from_bits(bits(deviation) & EXPONENT, deviation) * 2.0**-15
 
-    round(q/s) is an integer, so this is the ideal Gaussian mechanism on the rounded query, rounded again:
-    post-processing. The outputs lie on a grid that does not depend on the data, down to the last bit.
-    """
+
+@formula
+def privatize(mode: int, query: Any, deviation: Any, normal: Any, dither: Any) -> Any:
+    """The release of a query: see above."""
     if mode == GRIDDED:
-        return grid * (rint(query * inverse_grid) + rint(deviation * normal * inverse_grid))
+        s = spacing(deviation)
+        # By powers of two, so that only the sum rounds.
+        return s * (rint(fma(normal, deviation / s, query / s)) + dither)
     if mode == GAUSSIAN:
         return fma(deviation, normal, query)
     return query

@@ -16,7 +16,7 @@ from numba import prange
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from fastldp.kernels.gaussian import normals, store_normals
+from fastldp.kernels.gaussian import draw, store_draw
 from fastldp.kernels.gradient import Samples, add_gradient
 from fastldp.kernels.jit import formula, parallel, serial
 from fastldp.kernels.privatize import EXACT, privatize
@@ -65,8 +65,6 @@ class Release(NamedTuple):
     keys: NDArray[np.uint32]  # (8, lanes): the noise key of each run
     deviations: Floats  # (rounds of the call, lanes): ξ_t
     factors: Floats  # (n, lanes): what worker i multiplies it by
-    grid: Floats  # (1, lanes): s
-    inverse_grid: Floats  # (1, lanes): 1/s
 
 
 class SingleRelease(NamedTuple):
@@ -76,9 +74,8 @@ class SingleRelease(NamedTuple):
     keys: NDArray[np.uint32]  # (8, lanes): the key of the run, in every lane
     deviations: Floats  # (rounds of the call,)
     factors: Floats  # (n,)
-    grid: Floats  # (1,)
-    inverse_grid: Floats  # (1,)
-    noise: Floats  # (n, d rounded up to whole blocks of 8, lanes): the noise of as many rounds as there are lanes
+    normals: Floats  # (n, d rounded up to whole blocks of 8, lanes): those of as many rounds as there are lanes
+    dithers: Floats  # the same
     drawn: NDArray[np.int64]  # (n,): which of the groups of so many rounds each worker's noise is for
 
 
@@ -91,13 +88,13 @@ class Transcript(NamedTuple):
 
 @formula
 def _half_step(
-    t: int, i: int, j: int, normal: Any, deviation: Any, state: Any, method: Any, release: Any, seen: Any
+    t: int, i: int, j: int, normal: Any, dither: Any, deviation: Any, state: Any, method: Any, release: Any, seen: Any
 ) -> None:
     """Coordinate j of worker i's message, up to its dual part: x − γ(∇fᵢ(x)/n + ζ)."""
     x = load(state.X, i, j)
     step = load(method.step, 0)
     query = load(state.half, i, j) * load(method.weight, i)
-    h = privatize(release.mode, query, deviation, normal, load(release.grid, 0), load(release.inverse_grid, 0))
+    h = privatize(release.mode, query, deviation, normal, dither)
     half = x - step * fma(load(method.shrink, 0), x, h)
     store(half, state.half, i, j)
     if i == seen.worker:
@@ -113,7 +110,7 @@ def _send(t: int, first: int, i: int, state: Any, samples: Any, method: Any, rel
     if release.mode == EXACT:
         zero = broadcast(0.0, load(method.step, 0))
         for j in range(state.X.shape[1]):
-            _half_step(t - first, i, j, zero, zero, state, method, release, seen)
+            _half_step(t - first, i, j, zero, zero, zero, state, method, release, seen)
     else:
         _add_noise(t, first, i, state, method, release, seen)
 
@@ -132,24 +129,24 @@ def _noise_of_runs(t: Any, first: Any, i: Any, state: Any, method: Any, release:
     d = state.X.shape[1]
     deviation = load(release.deviations, t - first) * load(release.factors, i)
     for block in range((d + 7) // 8):
-        noise = normals(release.keys, block, t, i, 0, deviation)
+        n, u = draw(release.keys, block, t, i, 0, deviation)
         for k in range(min(8, d - 8 * block)):
-            _half_step(t - first, i, 8 * block + k, noise[k], deviation, state, method, release, seen)
+            _half_step(t - first, i, 8 * block + k, n[k], u[k], deviation, state, method, release, seen)
 
 
 def _noise_of_rounds(t: Any, first: Any, i: Any, state: Any, method: Any, release: Any, seen: Any) -> Any:
-    lanes = release.noise.shape[2]
+    lanes = release.normals.shape[2]
     group, now = t // lanes, t % lanes
     if load(release.drawn, i) != group:
         store(group, release.drawn, i)
-        like = load(release.noise, i, 0)
+        like = load(release.normals, i, 0)
         rounds = lane_numbers(words_like(like)) + np.uint32(group * lanes)
-        for block in range(release.noise.shape[1] // 8):
-            store_normals(release.noise[i], 8 * block, release.keys, block, rounds, i, 0)
+        for block in range(release.normals.shape[1] // 8):
+            store_draw(release.normals[i], release.dithers[i], 8 * block, release.keys, block, rounds, i, 0)
     deviation = load(release.deviations, t - first) * load(release.factors, i)
     for j in range(state.X.shape[1]):
-        normal = load(release.noise, i, j, now)
-        _half_step(t - first, i, j, normal, deviation, state, method, release, seen)
+        normal, dither = load(release.normals, i, j, now), load(release.dithers, i, j, now)
+        _half_step(t - first, i, j, normal, dither, deviation, state, method, release, seen)
 
 
 @formula

@@ -74,15 +74,27 @@ def box_muller(w0: int, w1: int, w2: int, w3: int) -> tuple[float, float]:
     return radius * c, radius * s
 
 
-def normals(seed: int, repetition: int, worker: int, round_: int, d: int, purpose: int = 0) -> Array:
-    """The d normals at an address: words 12..15 are (j // 8, round from 1, worker from 0, purpose)."""
+def dither(word: int) -> float:
+    """k + ½ − 2¹⁰ for k, the 11 low bits of the word: the bits that `uniform_bits` leaves over."""
+    return (word & 0x7FF) + 0.5 - 1024
+
+
+def draws(seed: int, repetition: int, worker: int, round_: int, d: int, purpose: int = 0) -> tuple[Array, Array]:
+    """The d normals and d dithers at an address: words 12..15 are (j // 8, round from 1, worker from 0, purpose)."""
     key = key_of(seed, repetition)
     values: list[float] = []
+    dithers: list[float] = []
     for block in range((d + 7) // 8):
         w = chacha20_block(key, (block, round_, worker, purpose))
         for p in range(4):
             values.extend(box_muller(w[4 * p], w[4 * p + 1], w[4 * p + 2], w[4 * p + 3]))
-    return np.array(values[:d])
+            dithers.extend((dither(w[4 * p + 1]), dither(w[4 * p + 3])))
+    return np.array(values[:d]), np.array(dithers[:d])
+
+
+def normals(seed: int, repetition: int, worker: int, round_: int, d: int, purpose: int = 0) -> Array:
+    """The d normals at an address."""
+    return draws(seed, repetition, worker, round_, d, purpose)[0]
 
 
 # --------------------------------------------------------------------------- losses: eqn:basic_opt, eq-logreg
@@ -284,11 +296,17 @@ def local_variance(releases: int, clip: float, rho: float, m: int) -> float:
     return 2.0 * clip**2 * releases / (rho * m**2)
 
 
-def release(q: Array, sigma: float, noise: Array, grid: float) -> Array:
-    """h = s·(round(q/s) + round(σN/s)), or q + σN without a grid."""
-    if grid == 0.0:
+def spacing(sigma: float) -> float:
+    """s: 2⁻¹⁵ times the largest power of two that is at most σ."""
+    return 2.0 ** (math.floor(math.log2(sigma)) - 15)
+
+
+def release(q: Array, sigma: float, noise: Array, dithers: Array, gridded: bool) -> Array:
+    """h = s·(round((q + σN)/s) + U), or q + σN without a grid; q without noise."""
+    if sigma == 0.0 or not gridded:
         return q + sigma * noise
-    h: Array = grid * (np.rint(q / grid) + np.rint(sigma * noise / grid))
+    s = spacing(sigma)
+    h: Array = s * (np.rint((q + sigma * noise) / s) + dithers)
     return h
 
 
@@ -310,13 +328,13 @@ def released_gradient(
     parts: int,
     sigma: float,
     at: Address,
-    grid: float,
+    gridded: bool,
     clip: float,
 ) -> Array:
     """h = release of ∇f_i(x)/parts: all a worker computes from its data."""
     q = gradient(loss, *shard, x, clip) / parts
-    noise = normals(*at) if sigma > 0.0 else np.zeros(at.d)
-    return release(q, sigma, noise, grid)
+    noise, dithers = draws(*at) if sigma > 0.0 else (np.zeros(at.d), np.zeros(at.d))
+    return release(q, sigma, noise, dithers, gridded)
 
 
 # --------------------------------------------------------------------------- Algorithm 1: eq-alg-Lambda
@@ -341,7 +359,7 @@ def primal_dual(
     deviations: Array,
     seed: int,
     repetition: int,
-    grid: float = 0.0,
+    gridded: bool = True,
     clip: float = math.inf,
     rounds: int | None = None,
 ) -> History:
@@ -357,7 +375,7 @@ def primal_dual(
     for t in range(T):
         for i in range(n):
             at = Address(seed, repetition, i, t + 1, d)
-            h = released_gradient(loss, shards[i], x[t, i], n, float(deviations[i, t]), at, grid, clip)
+            h = released_gradient(loss, shards[i], x[t, i], n, float(deviations[i, t]), at, gridded, clip)
             messages[t, i] = x[t, i] - step * (h + l2 * x[t, i] / n + dual[t, i])
         mean[t] = sum(messages[t]) / n
         for i in range(n):
@@ -427,7 +445,7 @@ def fedavg(
     rounds: int,
     seed: int,
     repetition: int,
-    grid: float = 0.0,
+    gridded: bool = True,
     clip: float = math.inf,
 ) -> Averaging:
     """DP-FedAvg: K steps y ← y − η(∇f_i(y) + noise), then x ← x + η_g mean_i(y_i − x); deviations (n,)."""
@@ -439,7 +457,7 @@ def fedavg(
             y = x[t]
             for k in range(local_steps):
                 at = Address(seed, repetition, i, t + 1, d, k)
-                h = released_gradient(loss, shards[i], y, 1, float(deviations[i]), at, grid, clip)
+                h = released_gradient(loss, shards[i], y, 1, float(deviations[i]), at, gridded, clip)
                 y = y - step * (h + l2 * y)
             local[t, i] = y
         x[t + 1] = x[t] + server_step * (sum(local[t] - x[t]) / n)
@@ -467,7 +485,7 @@ def scaffold(
     rounds: int,
     seed: int,
     repetition: int,
-    grid: float = 0.0,
+    gridded: bool = True,
     clip: float = math.inf,
     warm_start: bool = False,
 ) -> Scaffold:
@@ -482,7 +500,7 @@ def scaffold(
 
     def noisy_gradient(i: int, round_: int, k: int, y: Array) -> Array:
         at = Address(seed, repetition, i, round_, d, k)
-        return released_gradient(loss, shards[i], y, 1, float(deviations[i]), at, grid, clip) + l2 * y
+        return released_gradient(loss, shards[i], y, 1, float(deviations[i]), at, gridded, clip) + l2 * y
 
     if warm_start:
         for i in range(n):
@@ -518,7 +536,7 @@ def isrl(
     rounds: int,
     seed: int,
     repetition: int,
-    grid: float = 0.0,
+    gridded: bool = True,
     clip: float = math.inf,
 ) -> Releases:
     """ISRL-DP: x ← P(x − η mean_i(∇f_i(x) + noise)), P the projection of g where there is one."""
@@ -528,7 +546,7 @@ def isrl(
     for t in range(rounds):
         for i in range(n):
             at = Address(seed, repetition, i, t + 1, d)
-            messages[t, i] = released_gradient(loss, shards[i], x[t], 1, float(deviations[i]), at, grid, clip)
+            messages[t, i] = released_gradient(loss, shards[i], x[t], 1, float(deviations[i]), at, gridded, clip)
         x[t + 1] = g.prox(x[t] - step * (sum(messages[t]) / n + l2 * x[t]), step)
     return Releases(x, messages)
 
@@ -551,7 +569,7 @@ def isrl_accelerated(
     rounds: int,
     seed: int,
     repetition: int,
-    grid: float = 0.0,
+    gridded: bool = True,
     clip: float = math.inf,
 ) -> Releases:
     """Accelerated ISRL-DP (Lowy and Razaviyayn 2023), one stage of Ghadimi and Lan's AC-SA (2012).
@@ -568,7 +586,7 @@ def isrl_accelerated(
         md = ((1.0 - alpha) * (mu + eta) * x[t] + alpha * pull * w) / (eta + (1.0 - alpha**2) * mu)
         for i in range(n):
             at = Address(seed, repetition, i, t + 1, d)
-            messages[t, i] = released_gradient(loss, shards[i], md, 1, float(deviations[i]), at, grid, clip)
+            messages[t, i] = released_gradient(loss, shards[i], md, 1, float(deviations[i]), at, gridded, clip)
         h = sum(messages[t]) / n + l2 * md
         w = g.prox((alpha * mu * md + pull * w - alpha * h) / (mu + eta), alpha / (mu + eta))
         x[t + 1] = alpha * w + (1.0 - alpha) * x[t]

@@ -11,6 +11,7 @@ import fastldp as fl
 import naive
 from fastldp import block
 from fastldp.kernels import gradient, jit, metrics, privatize, prox, simd
+from fastldp.privacy import sampler
 
 LANES = block.LANES["float64"]
 extreme = st.sampled_from([0.0, -0.0, 5e-324, 1e-12, 1.0, -1.0, 1e8, -1e100, 1e150])
@@ -37,13 +38,10 @@ def gradients(loss, clip, samples, X, G):  # type: ignore[no-untyped-def]
 
 
 @jit.serial
-def releases(mode, query, deviation, normal, grid, out):  # type: ignore[no-untyped-def]
+def releases(mode, query, deviation, normal, dither, out):  # type: ignore[no-untyped-def]
     for j in range(query.shape[0]):
-        spacing = simd.load(grid)
-        h = privatize.privatize(
-            mode, simd.load(query, j), simd.load(deviation), simd.load(normal, j), spacing, 1.0 / spacing
-        )
-        simd.store(h, out, j)
+        arguments = simd.load(query, j), simd.load(deviation), simd.load(normal, j), simd.load(dither, j)
+        simd.store(privatize.privatize(mode, *arguments), out, j)
 
 
 SETS = {"l2_ball": prox.L2_BALL, "simplex": prox.SIMPLEX, "l1_ball": prox.L1_BALL}
@@ -101,18 +99,21 @@ def test_gradients(loss: str, layout: str, bound: float | None) -> None:
 def test_releases() -> None:
     rng = np.random.default_rng(2)
     query, normal = rng.standard_normal((2, 50, LANES))
-    deviation = np.linspace(0.0, 3.0, LANES)
-    grid = 2.0 ** -np.arange(10, 10 + LANES)
+    dither = rng.integers(-1024, 1024, query.shape) + 0.5
+    deviation = np.array([1e-80, 0.3, 0.5, 0.999, 1.0, 1.5, 7.0, 1e90])
     out = np.empty_like(query)
-    releases(privatize.GRIDDED, query, deviation, normal, grid, out)
+    releases(privatize.GRIDDED, query, deviation, normal, dither, out)
+    grid = np.array([naive.spacing(sigma) for sigma in deviation])
+    np.testing.assert_array_equal(grid, sampler.spacing(deviation))
     for lane in range(LANES):
-        reference = naive.release(query[:, lane], deviation[lane], normal[:, lane], grid[lane])
+        reference = naive.release(query[:, lane], deviation[lane], normal[:, lane], dither[:, lane], True)
         np.testing.assert_array_equal(out[:, lane], reference)
-    # Whole multiples of the spacing, to the last bit.
-    np.testing.assert_array_equal(out / grid, np.rint(out / grid))
-    releases(privatize.EXACT, query, deviation, normal, grid, out)
+    # Odd multiples of half the spacing, to the last bit; but a query beyond 2⁵² spacings is left as it is.
+    halves = out[:, 1:] / (grid[1:] / 2)
+    np.testing.assert_array_equal(halves % 2, 1.0)
+    releases(privatize.EXACT, query, deviation, normal, dither, out)
     np.testing.assert_array_equal(out, query)
-    releases(privatize.GAUSSIAN, query, deviation, normal, grid, out)
+    releases(privatize.GAUSSIAN, query, deviation, normal, dither, out)
     np.testing.assert_allclose(out, query + deviation * normal, rtol=1e-14, atol=1e-15)
 
 

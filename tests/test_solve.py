@@ -34,15 +34,13 @@ EQUAL, UNEQUAL = (12, 12, 12), (5, 14, 1, 9)
 def oracle(case: cases.Case, run: fl.Solution, repetition: int, rounds: int, clip: float = np.inf) -> naive.History:
     """The paper's loop with the run's own variances, seed and grid."""
     n = case.problem.n
-    deviations, grid = np.zeros((n, rounds)), 0.0
+    deviations = np.zeros((n, rounds))
     if run.ledger is not None:
         deviations = np.broadcast_to(np.sqrt(run.ledger.variances), (n, rounds))
-        grid = run.ledger.grid_spacing
     x0 = case.problem.regularizer.prox(np.zeros(case.problem.d), 0.0)
     step, seed = case.problem.step_limit, run.seed or 0
-    return naive.primal_dual(
-        case.shards, case.loss, case.l2, case.g, x0, step, deviations, seed, repetition, grid, clip
-    )
+    given = case.shards, case.loss, case.l2, case.g, x0, step, deviations
+    return naive.primal_dual(*given, seed, repetition, clip=clip)
 
 
 def assert_same_trajectory(case: cases.Case, run: fl.Solution, repetition: int, clip: float = np.inf) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp.privacy import sampler
 from fastldp.privacy.allocation import spent
 from fastldp.privacy.conversions import epsilon_of
 
@@ -29,14 +30,12 @@ class Sensitivity:
 
     query: Array
     """2B/(n mᵢ): the exact gradients."""
-    grid: float
-    """s√d: rounding the query to the public grid of spacing s."""
     arithmetic: Array
     """The rounding error of the computed gradients, twice."""
 
     @property
     def total(self) -> Array:
-        return self.query + self.grid + self.arithmetic
+        return self.query + self.arithmetic
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +56,12 @@ class Ledger:
     """(T,): the variances of the rounds, up to each worker's factor."""
     factors: Array
     """(n,): a worker's variances are its factor times the shape."""
-    grid_spacing: float
-    """The spacing of the public grid; zero where releases are off the grid, in float32."""
+    dimension: int
+    """d: how many numbers a release has."""
+    largest_query: float
+    """The largest a number to be released can be, before the noise."""
     precision: str
-    """``"float64"``, or ``"float32"`` for exploration: rounding is then not part of the sensitivity."""
+    """``"float64"``, or ``"float32"`` for exploration: off the grid, with rounding not accounted for."""
     adjacency: str = ADJACENCY
 
     @property
@@ -84,6 +85,23 @@ class Ledger:
         if (self.factors == self.factors[0]).all():
             return np.asarray(self.factors[0] * self.shape)
         return np.outer(self.factors, self.shape)
+
+    @property
+    def grids(self) -> Array:
+        """The spacing of the public grid of every release, shaped as `variances`; NaN off the grid, in float32."""
+        spacings = sampler.spacing(np.sqrt(self.variances))
+        return spacings if self.precision == "float64" else np.full_like(spacings, np.nan)
+
+    @property
+    def sampler_delta(self) -> float:
+        """What the sampler's distance from true normals adds to δ, at most; NaN in float32, where it is not bounded."""
+        if self.precision != "float64":
+            return float("nan")
+        adds = [
+            (1 + np.exp(epsilon)) * np.sum(sampler.distance(np.sqrt(factor * self.shape), self.largest_query))
+            for epsilon, factor in {*zip(self.promised_epsilon.tolist(), self.factors.tolist(), strict=True)}
+        ]
+        return float(self.dimension * max(adds))
 
     @property
     def releases(self) -> int:
@@ -115,31 +133,32 @@ class Ledger:
             ("spent", f"ε = {_range(np.atleast_1d(self.spent_epsilon))}, ρ = {_range(self._spent())}"),
             ("gradient bound", f"B = {self.bound:.6g}, {BOUND_SOURCES[self.bound_source]}"),
             ("read off data", self.read_off_data + READ_OFF if self.read_off_data else "nothing"),
-            (
-                "sensitivity",
-                f"{_range(self.sensitivities.total)} a release" + ", rounding included" * (self.grid_spacing > 0),
-            ),
-            ("releases", f"{self.releases:,} a worker, {self._manner()}"),
+            ("sensitivity", f"{_range(self.sensitivities.total)} a release{self._manner()}"),
+            ("releases", f"{self.releases:,} a worker, of {self.dimension:,} numbers"),
+            ("sampler", self._sampler()),
             ("variances", f"{self.allocation}, from {variances[0]:.4g} down to {variances[1]:.4g}"),
         ]
         return "\n".join(f"  {name:<15} {text}" for name, text in rows)
 
     def _manner(self) -> str:
+        return ", rounding included" if self.precision == "float64" else ""
+
+    def _sampler(self) -> str:
         if self.precision == "float64":
-            return f"on a grid of {self.grid_spacing:.3g}"
+            return f"ChaCha20, Box-Muller, on a grid of σ/2¹⁵ or finer: adds {self.sampler_delta:.2g} to δ"
         return "in float32, off the grid: for exploration, not to be deployed"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in it, as arrays and plain values; `from_dict` is its inverse."""
         flat = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "sensitivities"}
         parts = self.sensitivities
-        return flat | {"query": parts.query, "grid": parts.grid, "arithmetic": parts.arithmetic}
+        return flat | {"query": parts.query, "arithmetic": parts.arithmetic}
 
     @classmethod
     def from_dict(cls, flat: dict[str, Any]) -> Ledger:
         """A ledger from what `to_dict` gave."""
         rest = dict(flat)
-        parts = Sensitivity(rest.pop("query"), float(rest.pop("grid")), rest.pop("arithmetic"))
+        parts = Sensitivity(rest.pop("query"), rest.pop("arithmetic"))
         return cls(sensitivities=parts, **rest)
 
 

@@ -1,0 +1,49 @@
+"""How far a release by the real sampler is from the ideal Gaussian release, and what that adds to δ.
+
+The ideal release (`fastldp.kernels.privatize`) is s(round((q + σN)/s) + U) with a true normal N. The real one has N̂,
+made of two uniforms of 53 bits by Box-Muller in double precision. Couple the two: the ideal uniforms are the real ones
+with all their other bits. The two rounded numbers then differ by as many steps as there are boundaries (odd multiples
+of s/2) between the two arguments, and k steps change the law of U, uniform on 2¹¹ neighbours, by k/2¹¹. So in total
+variation the two releases of one number are no farther apart than 2⁻¹¹ E[boundaries between]. In units of 2⁻⁵³ σ/s
+that expectation is at most the sum of
+
+- 5.5 for the radius: given u2, each boundary lies in one of the 2⁵³ intervals of u1, and (σ/s) 8.6 |cos 2πu2| of them
+  are in reach, as r is at most 8.6; E|cos| = 2/π. The last interval, u1 < 2⁻⁵³, is endless, but 2⁻⁵³ likely: 0.1;
+- 5.1 for the angle: given u1, a turn passes (σ/s) 4r boundaries, each in one of the 2⁵³ intervals of u2; E r = √(π/2);
+- 8.3 for rounding: N̂ is computed to E|N̂ − N| < 1 (a test measures it in extended precision), and the sum rounds by
+  (E|N| + |q|/σ)/2. Either error may lead to a boundary on either side, so it counts twice: 2.8 + |q|/σ. And 5.5 more,
+  for what is computed stands at one end of its interval rather than anywhere in it.
+
+Summed, and rounded up: (20 + |q|/σ) 2⁻⁶⁴ σ/s a number, less than 2⁻⁴³ while |q| < 10 σ. Distances of releases add up,
+each given those before; and if the laws for two neighbouring inputs are each within D of ideal ones that are (ε, δ)
+apart, they are (ε, δ + (1 + e^ε) D) apart. That the cipher's words are uniform is taken for granted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+SPACING = 2.0**-15
+DITHERS = 2.0**11
+
+
+def spacing(deviations: Array) -> Array:
+    """The spacing of the grid that noise of these deviations is released on.
+
+    >>> spacing(np.array([1.0, 1.9, 2.0])) * 2**15
+    array([1., 1., 2.])
+    """
+    mantissas, _ = np.frexp(deviations)
+    return np.asarray(deviations / mantissas / 2 * SPACING)
+
+
+def distance(deviations: Array, largest_query: float) -> Array:
+    """The total variation between one released number and its ideal.
+
+    >>> bool(distance(np.array([1.0]), 1.0) < 2.0**-44)
+    True
+    """
+    return np.asarray((20 + largest_query / deviations) * 2.0**-53 / DITHERS * (deviations / spacing(deviations)))

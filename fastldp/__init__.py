@@ -6,6 +6,7 @@ from importlib.metadata import version as _version
 from fastldp import _checkout as _checkout
 from fastldp import datasets, errors, privacy, theory
 from fastldp.algorithms import PrimalDual
+from fastldp.auditing import Audit, audit
 from fastldp.errors import FastLDPError
 from fastldp.privacy import Budget, Ledger
 from fastldp.problem import Problem
@@ -20,6 +21,7 @@ except _NotInstalled:  # imported from a checkout
     __version__ = "0+unknown"
 
 __all__ = [
+    "Audit",
     "Box",
     "BoxL1",
     "Budget",
@@ -38,6 +40,7 @@ __all__ = [
     "Solution",
     "Status",
     "Zero",
+    "audit",
     "datasets",
     "errors",
     "load",

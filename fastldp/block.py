@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +28,18 @@ LOSS_CODES = {"logistic": gradient.LOGISTIC, "squared": gradient.SQUARED}
 
 
 @dataclass(eq=False)
-class Run:
-    """One run: what defines it, and what has been recorded of it."""
+class Runs:
+    """Repetitions of one run: what defines them, and what has been recorded of each."""
 
     problem: Problem
     schedule: Schedule
     x0: Array
-    key: NDArray[np.uint32]
+    keys: NDArray[np.uint32]
+    """(repetitions, 8)."""
     plan: Plan
     optimum: Array
-    done: int = 0
-    failed: int = 0
+    done: NDArray[np.int64] = field(init=False)
+    failed: NDArray[np.int64] = field(init=False)
     """The round at which the average became non-finite, or 0."""
     workers: Array = field(init=False)
     means: Array = field(init=False)
@@ -46,24 +47,32 @@ class Run:
     distance: Array = field(init=False)
     """The squared distance to the optimum."""
     messages: Array | None = field(init=False)
+    broadcasts: Array | None = field(init=False)
 
     def __post_init__(self) -> None:
-        records, d = self.plan.rounds.size, self.problem.d
-        self.workers = np.full((self.problem.n, d), np.nan)
-        self.means = np.full((records, d), np.nan)
-        self.consensus = np.full(records, np.nan)
-        self.distance = np.full(records, np.nan)
-        self.messages = np.full((self.rounds, d), np.nan) if self.plan.worker >= 0 else None
+        repetitions, records, d = len(self.keys), self.plan.rounds.size, self.problem.d
+        self.done, self.failed = np.zeros((2, repetitions), dtype=np.int64)
+        self.workers = np.full((repetitions, self.problem.n, d), np.nan)
+        self.means = np.full((repetitions, records, d), np.nan)
+        self.consensus = np.full((repetitions, records), np.nan)
+        self.distance = np.full((repetitions, records), np.nan)
+        watched = self.plan.worker >= 0
+        self.messages = np.full((repetitions, self.rounds, d), np.nan) if watched else None
+        self.broadcasts = np.full((repetitions, self.rounds, d), np.nan) if watched else None
 
     @property
     def rounds(self) -> int:
         """T."""
         return self.schedule.deviations.size
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing is left to be done."""
-        return self.done == self.rounds or self.failed > 0
+    def over(self, repetitions: Any = slice(None)) -> NDArray[np.bool_]:
+        """Of which of these repetitions nothing is left to be done."""
+        return np.asarray((self.done[repetitions] == self.rounds) | (self.failed[repetitions] > 0))
+
+    def record_at(self, end: int) -> int | None:
+        """Which record round `end` is, if it is to be recorded."""
+        record = int(np.searchsorted(self.plan.rounds, end))
+        return record if record < self.plan.rounds.size and self.plan.rounds[record] == end else None
 
     @property
     def lane_mates(self) -> tuple[Any, ...]:
@@ -73,146 +82,223 @@ class Run:
         return *data, problem.regularizer.kernel_form(problem.d).code, release_mode(self), self.plan.worker
 
 
-def release_mode(run: Run) -> int:
+class Lane(NamedTuple):
+    """One run: a repetition of `runs`."""
+
+    runs: Runs
+    repetition: int
+
+
+def release_mode(runs: Runs) -> int:
     """How a run's queries are released: without noise, or with noise on the grid, or off it in single precision."""
-    if run.schedule.ledger is None:
+    if runs.schedule.ledger is None:
         return privatize.EXACT
-    return privatize.GRIDDED if run.problem.dtype == "float64" else privatize.GAUSSIAN
+    return privatize.GRIDDED if runs.problem.dtype == "float64" else privatize.GAUSSIAN
+
+
+class _Share(NamedTuple):
+    """The lanes of a block that hold repetitions of the same run, and which."""
+
+    runs: Runs
+    lanes: NDArray[np.int64]
+    repetitions: NDArray[np.int64]
+
+    def alike(self, other: _Share) -> bool:
+        """Whether these are repetitions of the same run in the same lanes."""
+        return self.runs is other.runs and np.array_equal(self.lanes, other.lanes)
+
+    def going(self) -> _Share:
+        """Those that are not over."""
+        going = ~self.runs.over(self.repetitions)
+        return _Share(self.runs, self.lanes[going], self.repetitions[going])
 
 
 class Block:
     """Runs in lanes, the state they are in, and the numbers their kernel needs."""
 
-    def __init__(self, samples: gradient.Samples, runs: Sequence[Run], *, alone: bool = False) -> None:
-        self.runs = runs
+    def __init__(self, samples: gradient.Samples, lanes: Sequence[Lane], *, alone: bool = False) -> None:
         self.samples = samples
-        self.done = 0
-        self.horizon = max(run.rounds for run in runs)
-        problem = runs[0].problem
+        self.alone = alone
+        self._shares = _shares(lanes)
+        self._kinds = [share.runs for share in self._shares]
+        self.horizon = max(runs.rounds for runs in self._kinds)
+        problem = self._kinds[0].problem
         self.dtype = np.dtype(problem.dtype)
         line = LANES[problem.dtype]
         # A block of more runs than fill a cache line has lanes of two: (2, line) instead of (line,).
-        self.lane_shape = (line,) if len(runs) <= line else (2, line)
+        self.lane_shape = (line,) if len(lanes) <= line else (2, line)
         self.lanes = math.prod(self.lane_shape)
-        self.alone = alone
-        # Empty lanes repeat the last run; their results are never read.
-        self._filled = [runs[0]] if self.alone else [runs[min(k, len(runs) - 1)] for k in range(self.lanes)]
+        # Which kind each lane holds. Empty lanes repeat the first; their results are never read.
+        self._kind_of_lane = np.zeros(self.lanes, dtype=np.int64)
+        for kind, share in enumerate(self._shares):
+            self._kind_of_lane[share.lanes] = kind
 
         n, d = problem.n, problem.d
         self.state = rounds.State(
-            X=self._stack(np.tile(run.x0, (n, 1)) for run in self._filled),
+            X=self._zeros(n, d),
             dual=self._zeros(n, d),
             half=self._zeros(n, d),
             mean=self._zeros(d),
-            failed=np.zeros(len(self._filled), dtype=np.int64),
+            failed=np.zeros(1 if alone else self.lanes, dtype=np.int64),
         )
-        forms = [run.problem.regularizer.kernel_form(d) for run in self._filled]
-        steps = [run.schedule.step for run in self._filled]
+        self._start = self._stack(runs.x0 for runs in self._kinds)
+        forms = [runs.problem.regularizer.kernel_form(d) for runs in self._kinds]
+        steps = [runs.schedule.step for runs in self._kinds]
         self.method = rounds.Method(
             loss=LOSS_CODES[problem.loss],
             prox=forms[0].code,
             step=self._stack(steps),
-            shrink=self._stack(run.problem.l2 / n for run in self._filled),
+            shrink=self._stack(runs.problem.l2 / n for runs in self._kinds),
             threshold=self._stack(step * form.weight / n for step, form in zip(steps, forms, strict=True)),
-            clip=self._stack(min(run.problem.clip, np.finfo(self.dtype).max) for run in self._filled),
+            clip=self._stack(min(runs.problem.clip, np.finfo(self.dtype).max) for runs in self._kinds),
             size=self._stack(form.size for form in forms),
             weight=(1.0 / (n * problem.sizes)).astype(self.dtype),
         )
-        self._optimum = self._stack(run.optimum for run in self._filled)
+        self._optimum = self._stack(runs.optimum for runs in self._kinds)
         self._measured = self._zeros(d), self._zeros(1), self._zeros(1)
         self.release = self._release(n, d)
+        self._laid = (0, 0), self.release.deviations
+        self._begin()
+
+    def reuse(self, lanes: Sequence[Lane]) -> bool:
+        """Begin anew with other repetitions of the same runs in the same lanes; False where these are others."""
+        shares = _shares(lanes)
+        if len(shares) != len(self._shares) or not all(map(_Share.alike, shares, self._shares)):
+            return False
+        self._shares = shares
+        self._begin()
+        return True
+
+    def _begin(self) -> None:
+        self.done = 0
+        self.state.X[...] = self._start
+        self.state.dual.fill(0.0)
+        self.state.failed.fill(0)
+        # Empty lanes, and all those of a run alone, have the key of the first run.
+        self.release.keys[...] = self._shares[0].runs.keys[self._shares[0].repetitions[0]][:, None]
+        for share in self._shares:
+            self.release.keys[:, share.lanes] = share.runs.keys[share.repetitions].T
+        if isinstance(self.release, rounds.SingleRelease):
+            self.release.drawn.fill(-1)
 
     def _zeros(self, *shape: int) -> NDArray[Any]:
         return aligned_zeros(shape if self.alone else (*shape, *self.lane_shape), self.dtype)
 
     def _stack(self, values: Any) -> NDArray[Any]:
-        """One value of each run, lanes last; of a run alone, its value."""
+        """A value of each kind of run, in the lanes that hold it, lanes last; of a run alone, its value."""
         stacked = np.stack([np.atleast_1d(np.asarray(value, dtype=self.dtype)) for value in values], axis=-1)
         laid = self._zeros(*stacked.shape[:-1])
-        laid[...] = stacked[..., 0] if self.alone else stacked.reshape(laid.shape)
+        laid[...] = stacked[..., 0] if self.alone else stacked[..., self._kind_of_lane].reshape(laid.shape)
         return laid
 
     def _release(self, n: int, d: int) -> rounds.Release | rounds.SingleRelease:
-        keys = np.stack([self._filled[k % len(self._filled)].key for k in range(self.lanes)], axis=-1)
         common: dict[str, Any] = {
-            "mode": release_mode(self.runs[0]),
-            "keys": np.ascontiguousarray(keys),
+            "mode": release_mode(self._kinds[0]),
+            "keys": np.zeros((8, self.lanes), dtype=np.uint32),
             "deviations": self._zeros(0),
-            "factors": self._stack(run.schedule.factors for run in self._filled),
+            "factors": self._stack(runs.schedule.factors for runs in self._kinds),
         }
-        if not self.alone:
-            return rounds.Release(**common)
-        normals, dithers = (aligned_zeros((n, -(-d // 8) * 8, self.lanes), self.dtype) for _ in range(2))
-        return rounds.SingleRelease(**common, normals=normals, dithers=dithers, drawn=np.full(n, -1))
+        if self.alone:
+            normals, dithers = (aligned_zeros((n, -(-d // 8) * 8, self.lanes), self.dtype) for _ in range(2))
+            return rounds.SingleRelease(**common, normals=normals, dithers=dithers, drawn=np.zeros(n, dtype=np.int64))
+        return rounds.Release(**common)
 
     def ends(self, length: int) -> list[int]:
         """Where segments end: at every recorded round, at the end of every run, and at least every `length` rounds."""
         regular = np.arange(self.done, self.horizon, length)[1:]
-        marks = [run.plan.rounds for run in self.runs] + [np.array([run.rounds for run in self.runs]), regular]
+        marks = [runs.plan.rounds for runs in self._kinds] + [np.array([runs.rounds for runs in self._kinds]), regular]
         return [int(end) for end in np.unique(np.concatenate(marks)) if end > self.done]
+
+    @property
+    def over(self) -> bool:
+        """Whether all its runs are."""
+        return all(share.runs.over(share.repetitions).all() for share in self._shares)
+
+    @property
+    def rounds_done(self) -> int:
+        """By all its runs together."""
+        return sum(int(share.runs.done[share.repetitions].sum()) for share in self._shares)
 
     def advance(self, end: int, *, threads: int = 1) -> None:
         """Run up to and including round `end`, and record it in the runs whose plans say so."""
         begin, count = self.done, end - self.done
         release = self.release._replace(deviations=self._deviations(begin, end))
-        worker = self.runs[0].plan.worker
-        d = self.state.mean.shape[0]
-        seen = rounds.Transcript(worker, self._zeros(count if worker >= 0 else 0, d))
+        worker = self._kinds[0].plan.worker
+        seen_shape = count if worker >= 0 else 0, self.state.mean.shape[0]
+        seen = rounds.Transcript(worker, self._zeros(*seen_shape), self._zeros(*seen_shape))
         given = self.state, self.samples, self.method, release, seen
         if threads > 1:
             rounds.run_parallel(begin + 1, end + 1, self._cuts(threads), *given)
         else:
             rounds.run_serial(begin + 1, end + 1, *given)
         self.done = end
-        measured = False
-        for k, run in enumerate(self.runs):
-            if run.over:
-                continue
-            run.done = min(end, run.rounds)
-            run.failed = int(self.state.failed[k])
-            if run.messages is not None:
-                run.messages[begin : run.done] = self._lane(seen.messages, k)[: run.done - begin]
-            record = int(np.searchsorted(run.plan.rounds, end))
-            if record < run.plan.rounds.size and run.plan.rounds[record] == end:
-                if not measured:
-                    metrics.measure(self.state.X, self._optimum, *self._measured)
-                    measured = True
-                mean, consensus, distance = (self._lane(values, k) for values in self._measured)
-                run.means[record], run.consensus[record], run.distance[record] = mean, consensus[0], distance[0]
-            if run.over:
-                run.workers[...] = self._lane(self.state.X, k)
-                # The averages tell a round late where a bounded set holds x and only the dual overflows.
-                if not run.failed and not np.isfinite(run.workers).all():
-                    run.failed = run.done
+        if any(runs.record_at(end) is not None for runs in self._kinds):
+            metrics.measure(self.state.X, self._optimum, *self._measured)
+        for share in self._shares:
+            self._record(share.going(), begin, end, seen)
+
+    def _record(self, share: _Share, begin: int, end: int, seen: rounds.Transcript) -> None:
+        runs, lanes, repetitions = share
+        done = min(end, runs.rounds)
+        runs.done[repetitions] = done
+        runs.failed[repetitions] = self.state.failed[lanes]
+        if runs.messages is not None and runs.broadcasts is not None:
+            runs.messages[repetitions, begin:done] = self._of_lanes(seen.messages, lanes)[:, : done - begin]
+            runs.broadcasts[repetitions, begin:done] = self._of_lanes(seen.broadcasts, lanes)[:, : done - begin]
+        record = runs.record_at(end)
+        if record is not None:
+            mean, consensus, distance = (self._of_lanes(values, lanes) for values in self._measured)
+            runs.means[repetitions, record] = mean
+            runs.consensus[repetitions, record] = consensus[:, 0]
+            runs.distance[repetitions, record] = distance[:, 0]
+        over = runs.over(repetitions)
+        lanes, repetitions = lanes[over], repetitions[over]
+        final = runs.workers[repetitions] = self._of_lanes(self.state.X, lanes)
+        # The averages tell a round late where a bounded set holds x and only the dual overflows.
+        lost = (runs.failed[repetitions] == 0) & ~np.isfinite(final).all(axis=(1, 2))
+        runs.failed[repetitions[lost]] = done
 
     def _cuts(self, threads: int) -> NDArray[np.int64]:
         """Where each thread's workers begin: about equally many samples for each."""
-        starts = self.runs[0].problem.starts
+        starts = self._kinds[0].problem.starts
         shares = np.arange(1, threads) * (starts[-1] / threads)
         nearest = np.searchsorted((starts[:-1] + starts[1:]) / 2, shares)
         return np.unique(np.concatenate([[0], nearest, [starts.size - 1]])).astype(np.int64)
 
     def _deviations(self, begin: int, end: int) -> NDArray[Any]:
         """ξ_t of every run for these rounds alone: a horizon of millions is never laid out in full."""
-        laid = self._zeros(end - begin)
-        for k, run in enumerate(self._filled):
-            part = run.schedule.deviations[begin:end]
-            self._lane(laid, k)[: part.size] = part
-            # A run that is over goes on in its lane, unread: with some noise, so that its grid exists.
-            self._lane(laid, k)[part.size :] = 1.0
-        return laid
+        if self._laid[0] == (begin, end):
+            return self._laid[1]
+        # A run that is over goes on in its lane, unread: with some noise, so that its grid exists.
+        padded = np.ones((end - begin, len(self._kinds)))
+        for kind, runs in enumerate(self._kinds):
+            part = runs.schedule.deviations[begin:end]
+            padded[: part.size, kind] = part
+        self._laid = (begin, end), self._stack(padded.T)
+        return self._laid[1]
 
-    def _lane(self, array: NDArray[Any], k: int) -> NDArray[Any]:
+    def _of_lanes(self, array: NDArray[Any], lanes: NDArray[np.int64]) -> NDArray[Any]:
+        """What these lanes hold, lanes first."""
         if self.alone:
-            return array
+            return array[None][: lanes.size]
         flat: NDArray[Any] = array.reshape(*array.shape[: -len(self.lane_shape)], self.lanes)
-        return flat[..., k]
+        return flat[..., lanes].transpose(-1, *range(flat.ndim - 1))
 
     def close(self) -> None:
         """Take the models of runs that were stopped before their end."""
-        for k, run in enumerate(self.runs):
-            if not run.over:
-                run.workers[...] = self._lane(self.state.X, k)
+        for runs, lanes, repetitions in (share.going() for share in self._shares):
+            runs.workers[repetitions] = self._of_lanes(self.state.X, lanes)
+
+
+def _shares(lanes: Sequence[Lane]) -> list[_Share]:
+    """Lanes by the run they repeat, in order of first appearance."""
+    by_runs: dict[int, list[int]] = {}
+    for number, lane in enumerate(lanes):
+        by_runs.setdefault(id(lane.runs), []).append(number)
+    return [
+        _Share(lanes[mine[0]].runs, np.array(mine), np.array([lanes[k].repetition for k in mine]))
+        for mine in by_runs.values()
+    ]
 
 
 def samples_in_rows(problem: Problem) -> gradient.DenseSamples | gradient.SparseSamples:

@@ -18,7 +18,7 @@ from joblib import Parallel, delayed
 from scipy import sparse
 
 from fastldp import memory
-from fastldp.block import LANES, Block, Run, padding, samples_in_panels, samples_in_rows
+from fastldp.block import LANES, Block, Lane, Runs, padding, samples_in_panels, samples_in_rows
 from fastldp.kernels import jit
 from fastldp.problem import Problem
 
@@ -31,6 +31,9 @@ PRODUCT, COORDINATE, ROUND = 2.0, 60.0, 1000.0
 # busy machine each agreement may cost a time slice, so small problems keep to one thread.
 PARALLEL_WORK = 30_000
 
+# The nanoseconds of a block's rounds below which threads wait for each other's Python longer than the kernel takes.
+SHORT_BLOCK = 3e5
+
 # How much larger than the data its panels may be.
 MOST_PADDING = 2.0
 
@@ -40,13 +43,13 @@ _ONE_PARALLEL_CALLER = threading.Lock()
 
 def execute(
     problem: Problem,
-    runs: Sequence[Run],
+    jobs: Sequence[Runs],
     *,
     n_jobs: int | None,
     advanced: Callable[[int], None],
     stop: threading.Event,
 ) -> None:
-    """Run all runs, all over the data of `problem`, to their end, or to the next segment once `stop` is set.
+    """Run all jobs, all over the data of `problem`, to their end, or to the next segment once `stop` is set.
 
     `advanced` hears of the run-rounds done, from any thread.
     """
@@ -55,30 +58,38 @@ def execute(
     work = int(problem.rows.size)  # of sparse rows, the nonzeros
     # Runs over sparse data share its indices, so sixteen cost each less than eight; float32 has sixteen in one line.
     lines = 2 if not dense and problem.dtype == "float64" else 1
-    packs = pack(runs, LANES[problem.dtype], lines)
+    packs = pack(jobs, LANES[problem.dtype], lines)
     _refuse_what_cannot_fit(problem, work, lanes=lines * LANES[problem.dtype], blocks=min(len(packs), cores))
     # One run puts its samples in the lanes; where shards are too small to fill panels it rides in run lanes, alone.
-    alone = len(runs) == 1 and not (dense and padding(problem) > MOST_PADDING)
+    alone = sum(len(pack) for pack in packs) == 1 and not (dense and padding(problem) > MOST_PADDING)
     samples = samples_in_panels(problem) if alone and dense else samples_in_rows(problem)
     cost = PRODUCT * work + COORDINATE * problem.n * problem.d + ROUND
     length = max(1, int(SEGMENT_NANOSECONDS / cost))
 
-    def complete(mates: Sequence[Run], threads: int) -> None:
+    last = threading.local()
+
+    def complete(mates: Sequence[Lane], threads: int) -> None:
         if stop.is_set():
             return
-        block = Block(samples, mates, alone=alone)
+        # Laying out a block takes longer than running it where runs are short: each thread uses its last one again.
+        block: Block | None = getattr(last, "block", None)
+        if block is None or not block.reuse(mates):
+            block = last.block = Block(samples, mates, alone=alone)
         for end in block.ends(length):
-            before = sum(run.done for run in mates)
+            before = block.rounds_done
             block.advance(end, threads=threads)
-            advanced(sum(run.done for run in mates) - before)
-            if stop.is_set() or all(run.over for run in mates):
+            advanced(block.rounds_done - before)
+            if stop.is_set() or block.over:
                 break
         block.close()
 
     # Whole waves of blocks take a thread each; where it pays, the blocks left over share all threads, in turns.
     pays = cores > 1 and work * (1 if alone else LANES[problem.dtype]) > PARALLEL_WORK
     waves = len(packs) - len(packs) % cores if pays else len(packs)
-    if waves > 1:
+    if packs[0][0].runs.rounds * cost < SHORT_BLOCK:
+        for mates in packs[:waves]:
+            complete(mates, 1)
+    elif waves > 1:
         Parallel(n_jobs=cores, backend="threading")(delayed(complete)(mates, 1) for mates in packs[:waves])
     elif waves == 1:
         complete(packs[0], 1)
@@ -87,21 +98,22 @@ def execute(
             complete(mates, cores)
 
 
-def pack(runs: Sequence[Run], lanes: int, lines: int = 1) -> list[list[Run]]:
+def pack(jobs: Sequence[Runs], lanes: int, lines: int = 1) -> list[list[Lane]]:
     """Runs that can share lanes, longest first, so that the runs of a block end together.
 
     A block has `lines` lines of lanes, or one where no more runs are left than fill it.
     """
-    by_kind: dict[tuple[object, ...], list[Run]] = {}
-    for run in sorted(runs, key=lambda run: -run.rounds):
-        by_kind.setdefault(run.lane_mates, []).append(run)
+    by_kind: dict[tuple[object, ...], list[Lane]] = {}
+    for runs in sorted(jobs, key=lambda runs: -runs.rounds):
+        by_kind.setdefault(runs.lane_mates, []).extend(Lane(runs, k) for k in range(len(runs.keys)))
     packs = []
     for mates in by_kind.values():
-        while mates:
-            size = lanes if len(mates) <= lanes else lines * lanes
-            packs.append(mates[:size])
-            mates = mates[size:]
-    return sorted(packs, key=lambda mates: -mates[0].rounds)
+        begin = 0
+        while begin < len(mates):
+            size = lanes if len(mates) - begin <= lanes else lines * lanes
+            packs.append(mates[begin : begin + size])
+            begin += size
+    return sorted(packs, key=lambda mates: -mates[0].runs.rounds)
 
 
 def available_cores() -> int:

@@ -14,6 +14,7 @@ from fastldp.validation import known_name
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from fastldp.auditing import Audit
     from fastldp.solution import Solution
 
 
@@ -41,11 +42,7 @@ def require_format(path: str | os.PathLike[str]) -> None:
 
 def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
     """The mean error along the rounds, with one standard deviation either side, on a logarithmic axis."""
-    require_matplotlib()
-    if ax is None:
-        from matplotlib import pyplot  # so that the caller's pyplot.show() shows it
-
-        _, ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+    ax = _axes(ax)
     errors = solution.optimality
     mean, spread = errors.mean(axis=0), errors.std(axis=0)
     # On a log axis the lower edge of the band must stay above zero.
@@ -65,4 +62,40 @@ def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("error")
     ax.grid(True, which="major", alpha=0.3)
     ax.legend(frameon=False)
+    return ax
+
+
+def plot_audit(audit: Audit, ax: Axes | None = None) -> Axes:
+    """The privacy losses under either input, the Gaussians predicted, and the ε that is shown and claimed."""
+    ax = _axes(ax)
+    # Some sixty bars over the losses that occur.
+    occupied = np.flatnonzero(audit.counts.sum(axis=0))
+    group = max(1, (occupied[-1] - occupied[0]) // 60)
+    last = audit.counts.shape[1] // group * group
+    edges = audit.edges[: last + 1 : group]
+    counts = audit.counts[:, :last].reshape(2, -1, group).sum(axis=2)
+    density = counts / (audit.transcripts * np.diff(edges))
+    mean, variance = audit.loss_mean[1], audit.loss_variance[1]
+    losses = np.linspace(edges[0], edges[-1], 500)
+    for k, (sign, name) in enumerate(((1, "an input"), (-1, "its neighbour"))):
+        ax.stairs(density[k], edges, fill=True, alpha=0.35, color=f"C{k}", label=f"losses under {name}")
+        bell = np.exp(-((losses - sign * mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+        ax.plot(losses, bell, color=f"C{k}", linewidth=1)
+    shown, claimed = audit.shown_epsilon, audit.epsilon
+    ax.axvline(shown, color="C2", linestyle="--", label=f"ε shown, {shown:.3f}")
+    ax.axvline(claimed, color="C3", label=f"ε claimed, {claimed:g}")
+    ax.set_xlim(audit.edges[occupied[0]] - 0.1, max(audit.edges[occupied[-1] + 1], claimed) + 0.1)
+    ax.set_xlabel("privacy loss: ln of the likelihood ratio of a transcript")
+    ax.set_ylabel("density")
+    ax.legend(frameon=False)
+    return ax
+
+
+def _axes(ax: Axes | None) -> Axes:
+    """The caller's axes, or new ones."""
+    require_matplotlib()
+    if ax is None:
+        from matplotlib import pyplot  # so that the caller's pyplot.show() shows it
+
+        _, ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
     return ax

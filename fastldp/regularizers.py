@@ -50,6 +50,8 @@ class Regularizer(ABC):
 
     smooth = False
     """Whether g is zero everywhere, so that methods for smooth problems may be used."""
+    separable = False
+    """Whether g is a sum over the coordinates, so that `prox` takes many points at once, one a row."""
 
     @abstractmethod
     def value(self, x: ArrayLike) -> float:
@@ -77,6 +79,7 @@ class Zero(Regularizer):
     """g = 0: the smooth problem."""
 
     smooth = True
+    separable = True
 
     def value(self, x: ArrayLike) -> float:
         return 0.0
@@ -95,6 +98,7 @@ class Zero(Regularizer):
 class BoxL1(Regularizer):
     """The paper's weighted ℓ1 norm over a box: Σ weight_j |x_j| where |x_j| ≤ bound, infinite elsewhere."""
 
+    separable = True
     weight: float | Vector
     bound: float
 
@@ -137,6 +141,7 @@ class BoxL1(Regularizer):
 class Box(Regularizer):
     """The indicator of the box |x_j| ≤ bound."""
 
+    separable = True
     bound: float
 
     def __post_init__(self) -> None:

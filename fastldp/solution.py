@@ -92,6 +92,8 @@ class Solution:
     """(repetitions, records, d): x̄."""
     messages: Array | None
     """(repetitions, T, d): what the server saw of the watched worker."""
+    broadcasts: Array | None
+    """(repetitions, T, d): what the server answered, the average of all workers' messages; kept with the messages."""
     ledger: Ledger | None
     """What was promised and spent; None for a solve without a budget, which is not private."""
     status: Status
@@ -173,7 +175,7 @@ class Solution:
         }
         arrays: dict[str, Any] = {name: getattr(self, name) for name in SAVED}
         if self.messages is not None:
-            arrays["messages"] = self.messages
+            arrays |= {"messages": self.messages, "broadcasts": self.broadcasts}
         if self.ledger is not None:
             arrays |= {f"ledger_{name}": value for name, value in self.ledger.to_dict().items()}
         target = Path(path)
@@ -218,6 +220,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
         distance=arrays["distance"],
         means=arrays["means"],
         messages=arrays.get("messages"),
+        broadcasts=arrays.get("broadcasts"),
         ledger=Ledger.from_dict(ledger) if header["private"] else None,
         status=Status(Outcome(outcome), round_, message),
         seed=None if header["seed"] is None else int(header["seed"]),

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from fastldp import engine, memory
 from fastldp.algorithms import PrimalDual
-from fastldp.block import Run
+from fastldp.block import Runs
 from fastldp.errors import ArgumentError, DivergedError, InterruptedSolve, OptimumError, OptimumWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.privacy.budget import Budget
@@ -99,9 +99,8 @@ def solve(
     schedule = method.schedule(problem, budget, rounds)
     optimum = _optimum_or_nan(problem)
     secret = secrets.randbits(256) if seed is None else seed
-    runs = [
-        Run(problem, schedule, start, key_of(secret, repetition), wanted, optimum) for repetition in range(repetitions)
-    ]
+    keys = np.stack([key_of(secret, repetition) for repetition in range(repetitions)])
+    runs = Runs(problem, schedule, start, keys, wanted, optimum)
     bar = tqdm(total=rounds * repetitions, unit="round", unit_scale=True, disable=not progress, file=sys.stderr)
     lock = threading.Lock()
 
@@ -110,7 +109,7 @@ def solve(
             bar.update(count)
 
     with bar, _stop_on_interrupt() as stop:
-        engine.execute(problem, runs, n_jobs=n_jobs, advanced=advanced, stop=stop)
+        engine.execute(problem, [runs], n_jobs=n_jobs, advanced=advanced, stop=stop)
     solution = _solution(runs, seed, seconds=time.perf_counter() - began)
     if throw and solution.status.outcome is Outcome.DIVERGED:
         raise DivergedError(solution)
@@ -163,36 +162,36 @@ def _stop_on_interrupt() -> Iterator[threading.Event]:
 def _refuse_what_cannot_fit(problem: Problem, wanted: Plan, rounds: int, repetitions: int) -> None:
     """What the runs keep, estimated before any of it is laid out."""
     records = wanted.rounds.size * (problem.d + 2)
-    messages = rounds * problem.d if wanted.worker >= 0 else 0
+    messages = 2 * rounds * problem.d if wanted.worker >= 0 else 0
     needed = 8 * repetitions * (problem.n * problem.d + records + messages)
     memory.refuse_beyond("repetitions", needed, "ask for fewer repetitions, records or messages")
 
 
-def _solution(runs: list[Run], seed: int | None, seconds: float) -> Solution:
-    problem, schedule, wanted, optimum = runs[0].problem, runs[0].schedule, runs[0].plan, runs[0].optimum
-    scale = float(optimum @ optimum)
+def _solution(runs: Runs, seed: int | None, seconds: float) -> Solution:
+    scale = float(runs.optimum @ runs.optimum)
     with np.errstate(over="ignore"):  # of a run that diverged
-        distance = np.stack([run.distance for run in runs]) / (scale if scale > 0 else 1.0)
+        distance = runs.distance / (scale if scale > 0 else 1.0)
     return Solution(
-        workers=np.stack([run.workers for run in runs]),
-        rounds=wanted.rounds,
-        consensus=np.stack([run.consensus for run in runs]),
+        workers=runs.workers,
+        rounds=runs.plan.rounds,
+        consensus=runs.consensus,
         distance=distance,
-        means=np.stack([run.means for run in runs]),
-        messages=np.stack([run.messages for run in runs if run.messages is not None]) if wanted.worker >= 0 else None,
-        ledger=schedule.ledger,
+        means=runs.means,
+        messages=runs.messages,
+        broadcasts=runs.broadcasts,
+        ledger=runs.schedule.ledger,
         status=_status(runs),
         seed=seed,
         seconds=seconds,
-        description=f"{problem}, step {schedule.step:g}, {runs[0].rounds:,} rounds",
-        objective_of=problem.objective,
+        description=f"{runs.problem}, step {runs.schedule.step:g}, {runs.rounds:,} rounds",
+        objective_of=runs.problem.objective,
     )
 
 
-def _status(runs: list[Run]) -> Status:
-    failed = {repetition: run.failed for repetition, run in enumerate(runs) if run.failed}
-    if failed:
-        return Status.diverged(min(failed.values()), list(failed), runs[0].schedule.step)
-    if not all(run.over for run in runs):
-        return Status.interrupted([run.done for run in runs], runs[0].rounds)
-    return Status.completed(runs[0].rounds)
+def _status(runs: Runs) -> Status:
+    failed = np.flatnonzero(runs.failed)
+    if failed.size:
+        return Status.diverged(int(runs.failed[failed].min()), failed.tolist(), runs.schedule.step)
+    if not runs.over().all():
+        return Status.interrupted(runs.done.tolist(), runs.rounds)
+    return Status.completed(runs.rounds)

@@ -80,10 +80,11 @@ class SingleRelease(NamedTuple):
 
 
 class Transcript(NamedTuple):
-    """The messages of one worker; none are kept where the worker is −1."""
+    """The messages of one worker and what the server answered; nothing is kept where the worker is −1."""
 
     worker: int
     messages: Floats  # (rounds of the call, d, lanes)
+    broadcasts: Floats  # the same
 
 
 @formula
@@ -168,7 +169,7 @@ def _receive(i: int, state: Any, method: Any) -> None:
 
 
 @formula
-def _average(t: int, state: Any) -> None:
+def _average(t: int, first: int, state: Any, seen: Any) -> None:
     """The server: the mean of the messages, always summed in the order of the workers.
 
     The duals sum to zero, so their part is left out of the mean: the rounding errors of that sum then decay
@@ -182,6 +183,8 @@ def _average(t: int, state: Any) -> None:
             total = total + load(state.half, i, j)
         mean = total / float(n)
         store(mean, state.mean, j)
+        if seen.worker >= 0:
+            store(mean, seen.broadcasts, t - first, j)
         finite = fma(mean, 0.0, finite)  # 0 for finite means, NaN for others
     if not all_lanes(finite == 0.0):
         for k in range(state.failed.size):
@@ -209,7 +212,7 @@ def run_serial(
     n = state.X.shape[0]
     for t in range(first, last):
         _visit(t, first, (0, n), state, samples, method, release, seen)
-        _average(t, state)
+        _average(t, first, state, seen)
     for i in range(n):
         _receive(i, state, method)
 
@@ -225,6 +228,6 @@ def run_parallel(
     for t in range(first, last):
         for k in prange(cuts.size - 1):
             _visit(t, first, (cuts[k], cuts[k + 1]), state, samples, method, release, seen)
-        _average(t, state)
+        _average(t, first, state, seen)
     for i in range(state.X.shape[0]):
         _receive(i, state, method)

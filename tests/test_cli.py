@@ -2,12 +2,22 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import fastldp as fl
+from fastldp import theory
 from fastldp.cli import main
 
 SHORT = ["solve", "--data", "ijcnn1", "--rounds", "20", "--repetitions", "3"]
+
+
+def _short_problem() -> fl.Problem:
+    """The problem that SHORT solves."""
+    data = fl.datasets.synthetic("ijcnn1")
+    return fl.Problem(data.A, data.b, workers=20, l2=0.1, regularizer=fl.BoxL1(0.01, 10.0))
 
 
 def test_solve_prints_a_table_and_writes_what_is_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,6 +39,88 @@ def test_solve_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert result["rounds"][-1] == 20
     assert result["ledger"]["accounting"] == "gdp"
     assert result["ledger"]["spent_epsilon"] <= 1.0
+
+
+def test_solve_prints_the_bound_beside_what_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    """Aligned, at the rounds of the table above, with the numbers of the library."""
+    assert main(SHORT) == 0
+    lines = capsys.readouterr().out.splitlines()
+    begin = lines.index("theory")
+    header, *rows = lines[begin + 1 : lines.index("", begin)]
+    assert header.split() == ["round", "optimality", "≤", "Lemma", "2", "ratio"]
+    assert {len(row) for row in rows} == {len(header)}
+    above = lines.index("", lines.index("") + 1) + 2
+    assert [row.split()[:2] for row in rows] == [row.split()[:2] for row in lines[above : above + len(rows)]]
+
+    problem, budget = _short_problem(), fl.Budget(1.0, 1e-4)
+    scale = theory.optimality_scale(problem)
+    errors = scale * theory.error_bounds(problem, budget, 20)
+    for row in rows:
+        round_, measured, bound, ratio = (float(word) for word in row.split())
+        assert measured < bound == pytest.approx(errors[int(round_) - 1], rel=1e-3)
+        assert ratio == pytest.approx(bound / measured, rel=1e-2)
+    below = "\n".join(lines[begin:])
+    assert f"Theorem 1       optimality ≤ {scale * theory.error_bound(problem, budget, 20):.4g} after" in below
+    assert f"allows all T ≥ {theory.min_rounds(problem, budget):,}\n" in below
+
+
+def test_solve_says_that_table_1_wants_more_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SHORT, "--epsilon", "100"]) == 0
+    assert "; this run has fewer" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("allocation", ["dynamic", "static"])
+def test_bounds_as_json(allocation: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SHORT, "--json", "--allocation", allocation, "--step", "0.1"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    lemma = result["theory"]["lemma_2"]
+    assert lemma["contraction"] == pytest.approx(1 - 0.1 * 0.005)
+    errors = theory.error_bounds(_short_problem(), fl.Budget(1.0, 1e-4), 20, allocation=allocation, step=0.1)
+    assert lemma["error_bound"] == pytest.approx([errors[round_ - 1] for round_ in result["rounds"]], rel=1e-9)
+    for measured, bound, error in zip(
+        result["optimality_mean"], result["optimality_bound"], lemma["error_bound"], strict=True
+    ):
+        assert measured < bound == lemma["optimality_scale"] * error
+    # Theorem 1 is about the dynamic allocation, and is what the lemma comes to in the end, or more.
+    assert ("theorem_1" in result["theory"]) == (allocation == "dynamic")
+    if allocation == "dynamic":
+        assert result["theory"]["theorem_1"]["error_bound"] > lemma["error_bound"][-1]
+
+
+def test_solve_says_why_there_is_no_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.warns(fl.errors.StepWarning):
+        assert main([*SHORT, "--step", "0.5"]) == 0
+    assert "  no bound        step = 0.5: above min{1/4, 1/L_f} = 0.25" in capsys.readouterr().out
+    with pytest.warns(fl.errors.StepWarning):
+        assert main([*SHORT, "--step", "0.5", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["optimality_bound"] is None
+    assert list(result["theory"]) == ["none"]
+    # Without strong convexity the lemma still holds, with nothing forgotten; the theorem does not.
+    assert main([*SHORT, "--l2", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "a round leaves 1 of Φ" in out
+    assert "  no Theorem 1    l2 = 0.0: " in out
+
+
+def test_a_run_that_ended_early_is_valid_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solve = fl.solve
+
+    def interrupted(*arguments: Any, **named: Any) -> fl.Solution:
+        run = solve(*arguments, **named)
+        run.consensus[:, 10:] = run.distance[:, 10:] = np.nan
+        return run
+
+    monkeypatch.setattr(fl, "solve", interrupted)
+    assert main([*SHORT, "--json"]) == 0
+    result = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(name))
+    assert result["optimality_mean"][9] is not None
+    assert result["optimality_mean"][10] is None
+    assert main(SHORT) == 0
+    out = capsys.readouterr().out
+    assert "nan" not in out[out.index("theory") :]
 
 
 def test_the_same_seed_prints_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,14 +108,14 @@ def test_sample_lanes_change_only_the_rounding() -> None:
     assert not np.array_equal(exact.means[0], others.means[0])
 
 
-def a_run(problem: fl.Problem, rounds: int, seed: int, *, step: float, epsilon: float, every: int = 7) -> block.Run:
+def a_run(problem: fl.Problem, rounds: int, seed: int, *, step: float, epsilon: float, every: int = 7) -> block.Runs:
     schedule = fl.PrimalDual(step=step).schedule(problem, fl.Budget(epsilon, 1e-4), rounds)
     plan = recording.plan(fl.Every(every), rounds, problem.n)
     x0 = np.full(problem.d, 0.01 * seed)
-    return block.Run(problem, schedule, x0, key_of(seed, 0), plan, problem.optimum())
+    return block.Runs(problem, schedule, x0, key_of(seed, 0)[None], plan, problem.optimum())
 
 
-def mixed_runs() -> list[block.Run]:
+def mixed_runs() -> list[block.Runs]:
     """Runs over the same data that differ in all that runs of a block may differ in."""
     base = cases.make("box_l1", sizes=UNEQUAL).problem
     problems = [
@@ -130,11 +130,14 @@ def mixed_runs() -> list[block.Run]:
     ]
 
 
-def results(runs: list[block.Run]) -> list[tuple[Any, ...]]:
-    return [(run.workers.copy(), run.means.copy(), run.consensus.copy(), run.distance.copy(), run.done) for run in runs]
+def results(runs: list[block.Runs]) -> list[tuple[Any, ...]]:
+    return [
+        (run.workers.copy(), run.means.copy(), run.consensus.copy(), run.distance.copy(), run.done.copy())
+        for run in runs
+    ]
 
 
-def execute(runs: list[block.Run], n_jobs: int) -> list[tuple[Any, ...]]:
+def execute(runs: list[block.Runs], n_jobs: int) -> list[tuple[Any, ...]]:
     engine.execute(runs[0].problem, runs, n_jobs=n_jobs, advanced=lambda count: None, stop=threading.Event())
     return results(runs)
 
@@ -146,7 +149,7 @@ def test_a_run_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch)
     spread = execute(list(reversed(mixed_runs())), 2)[::-1]
     lonely = []
     for run in mixed_runs():
-        single = block.Block(block.samples_in_rows(run.problem), [run])
+        single = block.Block(block.samples_in_rows(run.problem), [block.Lane(run, 0)])
         for end in single.ends(4):
             single.advance(end, threads=2)
         lonely += results([run])
@@ -160,7 +163,7 @@ def test_packing_is_longest_first_and_keeps_kinds_apart() -> None:
     runs = mixed_runs()
     packs = engine.pack(runs, 8)
     assert [len(mates) for mates in packs] == [8, 3]
-    lengths = [run.rounds for mates in packs for run in mates]
+    lengths = [lane.runs.rounds for mates in packs for lane in mates]
     assert lengths == sorted(lengths, reverse=True)
     assert [len(mates) for mates in engine.pack(runs, 4, lines=2)] == [8, 3]
     noiseless = a_run(runs[0].problem, 10, 0, step=0.1, epsilon=1.0)
@@ -233,9 +236,9 @@ def test_no_round_allocates(layout: str, alone: bool, name: str) -> None:
     run = a_run(problem, 200, 3, step=0.1, epsilon=1.0)
     in_panels = alone and layout == "dense"
     samples = block.samples_in_panels(problem) if in_panels else block.samples_in_rows(problem)
-    laid = block.Block(samples, [run], alone=alone)
+    laid = block.Block(samples, [block.Lane(run, 0)], alone=alone)
     release = laid.release._replace(deviations=laid._deviations(0, 200))
-    seen = rounds.Transcript(-1, laid._zeros(0, problem.d))
+    seen = rounds.Transcript(-1, laid._zeros(0, problem.d), laid._zeros(0, problem.d))
 
     def allocations(last: int) -> int:
         before = runtime.memsys_get_stats_alloc()
@@ -252,7 +255,8 @@ def test_no_round_allocates(layout: str, alone: bool, name: str) -> None:
 
 def test_threads_take_about_equally_many_samples() -> None:
     problem = cases.make("box", sizes=(30, 1, 1, 1, 1, 30, 2, 2)).problem
-    laid = block.Block(block.samples_in_rows(problem), [a_run(problem, 10, 0, step=0.1, epsilon=1.0)])
+    run = a_run(problem, 10, 0, step=0.1, epsilon=1.0)
+    laid = block.Block(block.samples_in_rows(problem), [block.Lane(run, 0)])
     for threads in (1, 2, 3, 20):
         cuts = laid._cuts(threads)
         assert cuts[0] == 0

@@ -62,8 +62,9 @@ def test_lyapunov_function_stays_below_lemma_2(allocation: str, nonsmooth: bool)
 
     measured = np.zeros(plan.rounds.size)
     for seed in range(4):
-        runs = [block.Run(problem, schedule, x0, key_of(seed, repetition), plan, x_star) for repetition in range(lanes)]
-        together = block.Block(block.samples_in_rows(problem), runs)
+        keys = np.stack([key_of(seed, repetition) for repetition in range(lanes)])
+        runs = block.Runs(problem, schedule, x0, keys, plan, x_star)
+        together = block.Block(block.samples_in_rows(problem), [block.Lane(runs, k) for k in range(lanes)])
         for k, end in enumerate(plan.rounds):
             together.advance(int(end))
             for lane in range(lanes):

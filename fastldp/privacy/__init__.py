@@ -1,4 +1,6 @@
-"""Budgets, their conversions, the allocation over rounds, and the ledger."""
+"""Budgets, their conversions, the allocation over rounds, the ledger, and the audit of all that."""
+
+from typing import Any
 
 from fastldp.privacy.allocation import dynamic_variances, static_variances
 from fastldp.privacy.budget import Budget
@@ -16,3 +18,12 @@ __all__ = [
     "rho_of",
     "static_variances",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The audit runs solves, which need this package: it is found when it is asked for.
+    if name == "audit":
+        from fastldp.auditing import audit
+
+        return audit
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,314 @@
+"""audit(): run the real kernels on two neighbouring inputs and say what the transcripts give away."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from fastldp.algorithms import PrimalDual, Schedule
+from fastldp.auditing import evidence, pair
+from fastldp.auditing.adversary import Seen, View, look
+from fastldp.errors import ArgumentError
+from fastldp.privacy.budget import Budget
+from fastldp.privacy.conversions import epsilon_of
+from fastldp.privacy.sampler import DITHERS
+from fastldp.problem import Problem
+from fastldp.recording import Final, Messages
+from fastldp.solve import solve
+from fastldp.validation import integer, real
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = NDArray[np.float64]
+
+# The numbers of the messages of one chunk: some tens of megabytes, whatever the number of transcripts.
+CHUNK = 2**20
+# The numbers of the noise that is checked for independence, once.
+CHECKED = 2**21
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What an audit found."""
+
+    epsilon: float
+    """The ledger's claim for the worker that was attacked, at `delta`."""
+    delta: float
+    accounting: str
+    exact_epsilon: float
+    """The ε at δ of ideal Gaussian releases with the powers of this pair: more cannot be shown."""
+    shown_epsilon: float
+    """The lower bound on ε, at the confidence."""
+    confidence: float
+    transcripts: int
+    """Of each of the two inputs."""
+    loss_mean: tuple[float, float]
+    """The mean privacy loss, measured and predicted."""
+    loss_variance: tuple[float, float]
+    """Its variance, measured and predicted."""
+    power: float
+    """The largest Σ ‖difference of the queries‖²/σ² of a transcript."""
+    ledger_power: float
+    """Twice the ρ that the ledger says is spent: the power must not exceed it."""
+    noise_variance: tuple[float, float]
+    """The least and greatest variance of a round's noise over the one claimed for it."""
+    findings: tuple[str, ...]
+    """What is wrong; empty where nothing was found."""
+    edges: Array
+    counts: NDArray[np.int64]
+    """(2, bins): how many losses of each input fell between the edges."""
+    description: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing contradicts the ledger."""
+        return not self.findings
+
+    def summary(self) -> str:
+        """The findings as an aligned table."""
+        measured, predicted = self.loss_mean
+        spread, expected = self.loss_variance
+        rows = [
+            ("transcripts", f"{self.transcripts:,} of each of two neighbouring inputs"),
+            ("loss, mean", f"{measured:.6f} measured, {predicted:.6f} predicted"),
+            ("loss, variance", f"{spread:.6f} measured, {expected:.6f} predicted"),
+            ("power", f"{self.power:.6f} of this pair, {self.ledger_power:.6f} in the ledger"),
+            (
+                "noise",
+                f"{self.noise_variance[0]:.4f} to {self.noise_variance[1]:.4f} of the claimed variance, by round",
+            ),
+            (
+                "ε shown",
+                f"{self.shown_epsilon:.4f} at least, with {self.confidence:.0%} confidence, at δ = {self.delta:g}",
+            ),
+            ("ε exact", f"{self.exact_epsilon:.4f}: no attack on this pair can show more"),
+            ("ε claimed", f"{self.epsilon:.4f} by the ledger ({self.accounting})"),
+            ("verdict", "nothing contradicts the ledger" if self.passed else "THE LEDGER IS WRONG"),
+        ]
+        rows += [("", finding) for finding in self.findings]
+        return "\n".join([self.description, "", *(f"  {name:<15} {text}" for name, text in rows)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in it as plain values."""
+        flat = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        arrays = {"edges": self.edges.tolist(), "counts": self.counts.tolist()}
+        return flat | arrays | {"findings": list(self.findings), "passed": self.passed}
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The losses under either input, with what Gaussian releases predict."""
+        from fastldp.figures import plot_audit
+
+        return plot_audit(self, ax)
+
+
+def audit(
+    problem: Problem,
+    budget: Budget,
+    *,
+    rounds: int,
+    neighbour: Problem | None = None,
+    worker: int = 0,
+    algorithm: PrimalDual | None = None,
+    transcripts: int = 100_000,
+    confidence: float = 0.95,
+    seed: int | None = 0,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> Audit:
+    """Attack a private solve: can the server tell two inputs apart that differ in one sample of one worker?
+
+    Both inputs are solved many times by the same kernels as any other solve. An adversary that knows everything but
+    which of the two it was computes the likelihood ratio of each transcript.
+
+    Parameters
+    ----------
+    neighbour : the other input; where it is not given, both inputs are made of `problem` by replacing one sample of
+        `worker` in the worst way its gradient bound allows.
+    transcripts : of each input. More of them show more of ε, and smaller faults.
+    confidence : of the lower bound on ε that is shown.
+
+    >>> import numpy as np, fastldp as fl
+    >>> problem = fl.Problem(np.eye(4), [1, 1, -1, 1], workers=2, l2=1.0, regularizer=fl.Box(0.2), gradient_bound=1.0)
+    >>> found = fl.audit(problem, fl.Budget(4.0, 1e-3), rounds=3, transcripts=4000)
+    >>> found.passed, 0 < found.shown_epsilon < found.exact_epsilon < found.epsilon
+    (True, True)
+    """
+    if not isinstance(problem, Problem):
+        raise ArgumentError("problem", problem, "give a fastldp.Problem")
+    if not isinstance(budget, Budget):
+        raise ArgumentError("budget", budget, "give a Budget(epsilon, delta): without one there is nothing to audit")
+    if problem.dtype != "float64":
+        raise ArgumentError("problem", problem.dtype, "in float32 the ledger claims nothing; audit it in float64")
+    remedy = f"give a worker's number, from 0 to {problem.n - 1}"
+    worker = integer("worker", worker, remedy, at_least=0, at_most=problem.n - 1)
+    transcripts = integer("transcripts", transcripts, "give a whole number ≥ 2", at_least=2)
+    confidence = real("confidence", confidence, "give a number between 0 and 1, such as 0.95", above=0, below=1)
+    seed = secrets.randbits(128) if seed is None else seed
+    seed = integer("seed", seed, "give a whole number from 0 to 2**128 − 1", at_least=0, at_most=2**128 - 1)
+    inputs = pair.worst(problem, worker) if neighbour is None else pair.given(problem, neighbour)
+    method = PrimalDual() if algorithm is None else algorithm
+    attack = _Attack(inputs, budget, rounds, method, n_jobs)
+    _refuse_too_few(attack, transcripts, confidence)
+    with tqdm(total=2 * transcripts, unit="transcript", disable=not progress, file=sys.stderr) as bar:
+        attack.run(transcripts, seed, bar)
+    return attack.verdict(transcripts, confidence)
+
+
+class _Attack:
+    """The two inputs, the schedule they share, and the evidence as it adds up."""
+
+    def __init__(self, inputs: pair.Pair, budget: Budget, rounds: int, method: PrimalDual, n_jobs: int | None) -> None:
+        self.worlds = (inputs.problem, inputs.neighbour), (inputs.neighbour, inputs.problem)
+        self.worker = inputs.worker
+        self.budget, self.rounds, self.method, self.n_jobs = budget, rounds, method, n_jobs
+        self.schedule = _common_schedule(inputs, budget, rounds, method)
+        assert self.schedule.ledger is not None  # there is a budget
+        self.ledger = self.schedule.ledger
+        self.power = 2 * float(np.broadcast_to(self.ledger.spent_rho, inputs.problem.n)[self.worker])
+        grids = np.broadcast_to(self.ledger.grids, (inputs.problem.n, rounds))[self.worker]
+        variances = np.broadcast_to(self.ledger.variances, (inputs.problem.n, rounds))[self.worker]
+        self.thresholds = evidence.Thresholds(self.power)
+        self.moments = evidence.Moments(), evidence.Moments()
+        self.noise = evidence.Noise(rounds, (DITHERS * grids) ** 2 / 12 / variances)
+        self.largest_power = 0.0
+        self.correlations: dict[str, Array] = {}
+
+    def run(self, transcripts: int, seed: int, bar: Any) -> None:
+        numbers = self.rounds * self.worlds[0][0].d
+        size = max(64, CHUNK // numbers)
+        for chunk, begin in enumerate(range(0, transcripts, size)):
+            count = min(size, transcripts - begin)
+            for world in (0, 1):
+                seen = self._seen(world, self.worker, count, _seed(seed, chunk, world))
+                # The second input's loss the other way round, so that both are ln(first over second).
+                self.thresholds.add(world, seen.loss if world == 0 else -seen.loss)
+                self.moments[world].add(seen)
+                self.noise.add(seen.noise)
+                self.largest_power = max(self.largest_power, float(seen.power.max()))
+                bar.update(count)
+                if chunk == world == 0:
+                    self._check_independence(seen, min(count, max(2, CHECKED // numbers)), _seed(seed, chunk, world))
+
+    def _seen(self, world: int, worker: int, count: int, seed: int) -> Seen:
+        input_, neighbour = self.worlds[world]
+        run = solve(
+            input_,
+            self.budget,
+            rounds=self.rounds,
+            algorithm=self.method,
+            repetitions=count,
+            seed=seed,
+            record=[Final(), Messages(worker)],
+            n_jobs=self.n_jobs,
+        )
+        assert run.messages is not None
+        assert run.broadcasts is not None
+        start = input_.regularizer.prox(np.zeros(input_.d), 0.0)
+        return look(input_, neighbour, worker, self.schedule, start, View(run.messages, run.broadcasts))
+
+    def _check_independence(self, seen: Seen, count: int, seed: int) -> None:
+        """The same repetitions again, watching the next worker: its noise must be another."""
+        n = self.worlds[0][0].n
+        other = self._seen(0, (self.worker + 1) % n, count, seed).noise if n > 1 else None
+        self.correlations = evidence.correlations(seen.noise[:count], other)
+
+    def verdict(self, transcripts: int, confidence: float) -> Audit:
+        ledger, n = self.ledger, self.worlds[0][0].n
+        claimed = float(np.broadcast_to(ledger.epsilon, n)[self.worker])
+        shown = self.thresholds.lower_bound(ledger.delta, confidence)
+        first, second = self.moments
+        means, variances = self.noise.scores()
+        counts = self.thresholds.counts.sum(axis=0)[:, 1:-1]
+        return Audit(
+            epsilon=claimed,
+            delta=ledger.delta,
+            accounting=ledger.accounting,
+            exact_epsilon=epsilon_of(max(self.largest_power, 1e-300) / 2, ledger.delta, "gdp"),
+            shown_epsilon=shown,
+            confidence=confidence,
+            transcripts=transcripts,
+            loss_mean=_of_both(first.mean, second.mean),
+            loss_variance=_of_both(first.variance, second.variance),
+            power=self.largest_power,
+            ledger_power=self.power,
+            noise_variance=(float(self.noise.variances.min()), float(self.noise.variances.max())),
+            findings=tuple(self._findings(shown, claimed, means, variances)),
+            edges=self.thresholds.edges,
+            counts=counts,
+            description=f"{self.worlds[0][0]}, worker {self.worker}, step {self.schedule.step:g}, "
+            f"{self.rounds:,} rounds, {ledger.allocation} allocation",
+        )
+
+    def _findings(self, shown: float, claimed: float, means: Array, variances: Array) -> list[str]:
+        scores = np.array([moments.scores() for moments in self.moments])
+        checks = 4 + len(self.correlations)
+        found = []
+        if shown > claimed:
+            found.append(f"the transcripts show ε ≥ {shown:.4f}, more than the {claimed:.4f} that is claimed")
+        if self.largest_power > self.power * (1 + 1e-9):
+            found.append("the inputs move a release by more than the sensitivity in the ledger")
+        if evidence.alarming(scores[:, 0], checks):
+            found.append(f"the mean of the loss is {_worst(scores[:, 0])} standard errors off")
+        if evidence.alarming(scores[:, 1], checks):
+            found.append(f"the variance of the loss is {_worst(scores[:, 1])} standard errors off")
+        if evidence.alarming(means, checks):
+            found.append(f"the noise has a mean: {_worst(means)} standard errors in round {_where(means)}")
+        if evidence.alarming(variances, checks):
+            found.append(
+                f"the noise of round {_where(variances)} has {self.noise.variances[_where(variances) - 1]:.4f} "
+                f"of the claimed variance, {_worst(variances)} standard errors off"
+            )
+        for between, values in self.correlations.items():
+            if evidence.alarming(values, checks):
+                found.append(f"noise is correlated between {between}: {_worst(values)} standard errors")
+        return found
+
+
+def _common_schedule(inputs: pair.Pair, budget: Budget, rounds: int, method: PrimalDual) -> Schedule:
+    """The step and variances of both inputs; they must not tell the inputs apart by themselves."""
+    one, other = (method.schedule(problem, budget, rounds) for problem in inputs[:2])
+    same = one.step == other.step and np.array_equal(one.deviations, other.deviations)
+    if not (same and np.array_equal(one.factors, other.factors)):
+        raise ArgumentError(
+            "neighbour",
+            f"gradient bound {inputs.neighbour.gradient_bound:g}, step {other.step:g}",
+            f"the problem's are {inputs.problem.gradient_bound:g} and {one.step:g}: read off the data, they alone tell "
+            "the two apart; give both problems the same gradient_bound=, and the method a step=",
+        )
+    return one
+
+
+def _refuse_too_few(attack: _Attack, transcripts: int, confidence: float) -> None:
+    delta = attack.ledger.delta
+    if evidence.epsilon_expected(attack.power, transcripts, delta, confidence) > 0:
+        return
+    needed = evidence.transcripts_needed(attack.power, delta, confidence)
+    if needed is None:
+        remedy = "a billion would not show anything at so small a budget; audit a larger ε"
+    else:
+        remedy = f"too few to show anything at this budget; give at least {max(needed, 2 * transcripts):,}"
+    raise ArgumentError("transcripts", transcripts, remedy)
+
+
+def _seed(seed: int, chunk: int, world: int) -> int:
+    """Noise of its own for every chunk of either input."""
+    return (seed << 64) + 2 * chunk + world
+
+
+def _of_both(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
+    return (first[0] + second[0]) / 2, (first[1] + second[1]) / 2
+
+
+def _worst(scores: Array) -> str:
+    return f"{scores[np.argmax(np.abs(scores))]:+.1f}"
+
+
+def _where(scores: Array) -> int:
+    return int(np.argmax(np.abs(scores))) + 1

@@ -1,0 +1,42 @@
+"""The command line: one module a command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import fastldp as fl
+from fastldp.cli import audit, info, solve
+
+COMMANDS = {"solve": solve, "audit": audit, "info": info}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 when it worked, 1 when it failed, 2 for a wrong call, 130 after Ctrl-C."""
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.run(arguments))
+    except fl.errors.InterruptedSolve as error:
+        print(f"fastldp: {error}", file=sys.stderr)
+        return 130
+    except (fl.FastLDPError, OSError) as error:
+        print(f"fastldp: error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, fl.errors.ArgumentError) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="fastldp", description=fl.__doc__)
+    parser.add_argument("--version", action="version", version=f"fastldp {fl.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for name, module in COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=module.SUMMARY,
+            epilog=module.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.set_defaults(run=module.run)
+        module.add_arguments(command)
+    return parser

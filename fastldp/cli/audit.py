@@ -1,0 +1,79 @@
+"""`fastldp audit`: attack the kernels on a small problem made for it, and compare with the ledger."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+import fastldp as fl
+from fastldp import figures
+from fastldp.algorithms import ALLOCATIONS
+from fastldp.privacy import METHODS
+
+SUMMARY = "attack the kernels: can transcripts of two neighbouring inputs be told apart by more than the ledger says?"
+EXAMPLES = """\
+examples:
+  fastldp audit                                      a hundred thousand transcripts of either input
+  fastldp audit --transcripts 1000000 --plot loss.png
+  fastldp audit --epsilon 4 --accounting gdp --allocation static --rounds 20 --workers 5 --features 10
+exit code: 0 where nothing contradicts the ledger, 1 where something does
+"""
+# Within this box both gradients of the replaced sample are clipped, so that each release differs by all it can.
+BOX = 0.25
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--epsilon", type=float, default=1.0, help="ε (%(default)s)")
+    parser.add_argument("--delta", type=float, default=1e-4, help="δ (%(default)s)")
+    parser.add_argument("--accounting", choices=METHODS, default="zcdp", help="paper's or exact (%(default)s)")
+    parser.add_argument("--allocation", choices=ALLOCATIONS, default="dynamic", help="(%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="T (%(default)s)")
+    parser.add_argument("--workers", type=int, default=2, help="n (%(default)s)")
+    parser.add_argument("--samples", type=int, default=4, help="of each worker (%(default)s)")
+    parser.add_argument("--features", type=int, default=2, help="d (%(default)s)")
+    parser.add_argument("--l2", type=float, default=1.0, help="weight of ½‖x‖² (%(default)s)")
+    parser.add_argument("--transcripts", type=int, default=100_000, help="of each input (%(default)s)")
+    parser.add_argument("--confidence", type=float, default=0.95, help="of the ε that is shown (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of data and noise (%(default)s)")
+    parser.add_argument("--jobs", type=int, help="cores to use (all)")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a picture: .png, .pdf or .svg")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.plot:
+        figures.require_format(arguments.plot)
+    budget = fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting)
+    found = fl.audit(
+        small_problem(arguments),
+        budget,
+        rounds=arguments.rounds,
+        algorithm=fl.PrimalDual(allocation=arguments.allocation),
+        transcripts=arguments.transcripts,
+        confidence=arguments.confidence,
+        seed=arguments.seed,
+        n_jobs=arguments.jobs,
+        progress=not arguments.json,
+    )
+    if arguments.plot:
+        arguments.plot.parent.mkdir(parents=True, exist_ok=True)
+        figures.save(found.plot(), arguments.plot)
+    if arguments.json:
+        print(json.dumps(found.to_dict()))
+    else:
+        print(f"\n{found.summary()}\n")
+        print(f"picture  {arguments.plot}" if arguments.plot else "", end="\n" if arguments.plot else "")
+    return 0 if found.passed else 1
+
+
+def small_problem(arguments: argparse.Namespace) -> fl.Problem:
+    """Samples of length one, in a box so small that the worst pair stays the worst."""
+    rng = np.random.default_rng(arguments.seed)
+    A = rng.standard_normal((arguments.workers * arguments.samples, arguments.features))
+    A /= np.linalg.norm(A, axis=1, keepdims=True)
+    b = np.where(rng.random(len(A)) < 0.5, 1.0, -1.0)
+    box = fl.Box(BOX)
+    return fl.Problem(A, b, workers=arguments.workers, l2=arguments.l2, regularizer=box, gradient_bound=1.0)

@@ -1,0 +1,48 @@
+"""`fastldp info`: versions, cores, threading and where compiled kernels are kept."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+
+import joblib
+import numba
+import numpy as np
+import scipy
+
+import fastldp as fl
+from fastldp import engine
+from fastldp.block import LANES
+from fastldp.kernels.jit import cache_folder
+
+SUMMARY = "versions, cores, threading and where compiled kernels are kept"
+EXAMPLES = """\
+example:
+  fastldp info --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    facts = {
+        "fastldp": fl.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "numba": numba.__version__,
+        "joblib": joblib.__version__,
+        "machine": f"{platform.machine()}, {platform.system()}",
+        "cores": engine.available_cores(),
+        "threading": engine.threading_layer(),
+        "lanes": ", ".join(f"{lanes} × {dtype}" for dtype, lanes in LANES.items()),
+        "kernel cache": str(cache_folder() or "none: no writable folder"),
+    }
+    if arguments.json:
+        print(json.dumps(facts))
+    else:
+        print("\n".join(f"{name:<13} {value}" for name, value in facts.items()))
+    return 0

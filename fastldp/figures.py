@@ -87,7 +87,7 @@ def plot_audit(audit: Audit, ax: Axes | None = None) -> Axes:
     ax.set_xlim(audit.edges[occupied[0]] - 0.1, max(audit.edges[occupied[-1] + 1], claimed) + 0.1)
     ax.set_xlabel("privacy loss: ln of the likelihood ratio of a transcript")
     ax.set_ylabel("density")
-    ax.legend(frameon=False)
+    ax.legend(frameon=False, loc="upper left")
     return ax
 
 

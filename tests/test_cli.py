@@ -165,3 +165,27 @@ def test_help_exits(arguments: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert caught.value.code == (0 if arguments else 2)
     if arguments[:1] in (["solve"], ["info"]):
         assert "example" in capsys.readouterr().out
+
+
+def test_audit_prints_a_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "new" / "loss.png"
+    assert main(["audit", "--transcripts", "4000", "--plot", str(picture)]) == 0
+    out, err = capsys.readouterr()
+    for words in ("4,000 of each", "ε shown", "1.0000 by the ledger (zcdp)", "nothing contradicts", str(picture)):
+        assert words in out
+    assert "100%" in err
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_audit_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["audit", "--transcripts", "4000", "--json", "--accounting", "gdp", "--allocation", "static"]
+    assert main(command) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["passed"] is True
+    assert found["accounting"] == "gdp"
+    assert 0 < found["shown_epsilon"] < found["epsilon"] == 1.0
+
+
+def test_audit_of_too_little(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", "--transcripts", "20"]) == 2
+    assert "give at least 1,024" in capsys.readouterr().err

@@ -14,14 +14,21 @@ README = Path(__file__).parent.parent / "README.md"
 MODULES = ["fastldp", *(module.name for module in pkgutil.walk_packages(fastldp.__path__, "fastldp."))]
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if "kernels" not in name])
+@pytest.mark.parametrize("name", [name for name in MODULES if "kernels" not in name and "__main__" not in name])
 def test_docstring_examples(name: str) -> None:
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0
 
 
 def test_the_public_functions_have_examples() -> None:
-    for subject in (fastldp.solve, fastldp.Problem, fastldp.Budget, fastldp.PrimalDual, fastldp.datasets.synthetic):
+    for subject in (
+        fastldp.solve,
+        fastldp.Problem,
+        fastldp.Budget,
+        fastldp.PrimalDual,
+        fastldp.datasets.synthetic,
+        fastldp.audit,
+    ):
         assert ">>>" in (subject.__doc__ or ""), subject
     for name in ("rho_of", "epsilon_of", "delta_of", "dynamic_variances", "static_variances"):
         assert ">>>" in getattr(fastldp.privacy, name).__doc__

@@ -44,6 +44,8 @@ def test_every_path_is_the_oracles(path: str, layout: str, name: str, monkeypatc
     scale = np.abs(history.x).max()
     np.testing.assert_allclose(run.workers[-1], history.x[-1], rtol=1e-12, atol=1e-12 * scale)
     assert run.messages is not None
+    assert run.broadcasts is not None
+    np.testing.assert_allclose(run.broadcasts[-1], history.mean, rtol=0, atol=1e-12 * np.abs(history.mean).max())
     watched = history.messages[:, 2]
     np.testing.assert_allclose(run.messages[-1], watched, rtol=1e-12, atol=1e-12 * np.abs(watched).max())
 
@@ -157,6 +159,35 @@ def test_a_run_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch)
         for a, b, c in zip(one, two, three, strict=True):
             np.testing.assert_array_equal(a, b)
             np.testing.assert_array_equal(a, c)
+
+
+def test_blocks_are_used_again() -> None:
+    """Forty short runs, five blocks of them in turn in one layout, and each with its own bits."""
+    problem = cases.make("box_l1", sizes=UNEQUAL).problem
+    kept = [fl.Every(4), fl.Messages(1)]
+    many = fl.solve(problem, BUDGET, rounds=9, repetitions=40, seed=3, record=kept)
+    few = fl.solve(problem, BUDGET, rounds=9, repetitions=3, seed=3, record=kept)
+    for values, same in ((many.means, few.means), (many.messages, few.messages), (many.workers, few.workers)):
+        assert values is not None
+        assert same is not None
+        np.testing.assert_array_equal(values[:3], same)
+    assert many.messages is not None
+    assert len(np.unique(many.messages)) == many.messages.size
+    runs = block.Runs(problem, *_parts(problem, 40))
+    laid = block.Block(block.samples_in_rows(problem), [block.Lane(runs, k) for k in range(8)])
+    laid.advance(9)
+    assert laid.reuse([block.Lane(runs, k) for k in range(32, 40)])
+    laid.advance(9)
+    np.testing.assert_array_equal(runs.workers[32:], many.workers[32:])
+    # Not with other lanes filled, nor with another run.
+    assert not laid.reuse([block.Lane(runs, k) for k in range(7)])
+    assert not laid.reuse([block.Lane(block.Runs(problem, *_parts(problem, 40)), k) for k in range(8)])
+
+
+def _parts(problem: fl.Problem, repetitions: int) -> tuple[Any, ...]:
+    keys = np.stack([key_of(3, repetition) for repetition in range(repetitions)])
+    schedule = fl.PrimalDual().schedule(problem, BUDGET, 9)
+    return schedule, np.zeros(problem.d), keys, recording.plan(fl.Every(4), 9, problem.n), problem.optimum()
 
 
 def test_packing_is_longest_first_and_keeps_kinds_apart() -> None:

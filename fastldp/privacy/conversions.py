@@ -9,6 +9,7 @@ can be read off the same ρ:
 
 Proposition 12 holds for every order α = 1 + t: ln 1/δ = t(ε + ln(1 + 1/t) − (1 + t)ρ) + ln(1 + t). At the best
 order ε = (2t + 1)ρ − ln(1 + 1/t), and there ln 1/δ = t²ρ + ln(1 + t): one equation for t, whichever is asked for.
+Read off the first formula, a promise holds even where t is not quite the best.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def epsilon_of(rho: float, delta: float, method: str = "zcdp") -> float:
         epsilon = rho + 2 * math.sqrt(rho * log_inverse)
     else:
         epsilon = _epsilon_tight(rho, log_inverse)
+    # The exact promise is never worse than the tight one, which is a start on the right side.
     if method == "gdp" and epsilon > 0:
         epsilon = _newton(lambda e: _profile(rho, e)[:2], log_inverse, epsilon)
     return max(0.0, epsilon) * EPSILON_UP

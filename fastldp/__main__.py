@@ -1,4 +1,4 @@
-"""`python -m fastldp.cli`."""
+"""`python -m fastldp`: the command line."""
 
 import sys
 

@@ -199,7 +199,7 @@ class Block:
             "factors": self._stack(runs.schedule.factors for runs in self._kinds),
         }
         if self.alone:
-            normals, dithers = (aligned_zeros((n, -(-d // 8) * 8, self.lanes), self.dtype) for _ in range(2))
+            normals, dithers = (aligned_zeros((n, d + d % 2, self.lanes), self.dtype) for _ in range(2))
             return rounds.SingleRelease(**common, normals=normals, dithers=dithers, drawn=np.zeros(n, dtype=np.int64))
         return rounds.Release(**common)
 

@@ -16,7 +16,7 @@ from numba import prange
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from fastldp.kernels.gaussian import draw, store_draw
+from fastldp.kernels.gaussian import box_muller, dither, store_draw, words
 from fastldp.kernels.gradient import Samples, add_gradient
 from fastldp.kernels.jit import formula, parallel, serial
 from fastldp.kernels.privatize import EXACT, privatize
@@ -74,7 +74,7 @@ class SingleRelease(NamedTuple):
     keys: NDArray[np.uint32]  # (8, lanes): the key of the run, in every lane
     deviations: Floats  # (rounds of the call,)
     factors: Floats  # (n,)
-    normals: Floats  # (n, d rounded up to whole blocks of 8, lanes): those of as many rounds as there are lanes
+    normals: Floats  # (n, d or d + 1, whichever is even, lanes): those of as many rounds as there are lanes
     dithers: Floats  # the same
     drawn: NDArray[np.int64]  # (n,): which of the groups of so many rounds each worker's noise is for
 
@@ -129,10 +129,15 @@ def _by_type_of_release(t: Any, first: Any, i: Any, state: Any, method: Any, rel
 def _noise_of_runs(t: Any, first: Any, i: Any, state: Any, method: Any, release: Any, seen: Any) -> Any:
     d = state.X.shape[1]
     deviation = load(release.deviations, t - first) * load(release.factors, i)
-    for block in range((d + 7) // 8):
-        n, u = draw(release.keys, block, t, i, 0, deviation)
-        for k in range(min(8, d - 8 * block)):
-            _half_step(t - first, i, 8 * block + k, n[k], u[k], deviation, state, method, release, seen)
+    for group in range((d + 15) // 16):
+        j = 16 * group
+        a, b = words(release.keys, group, d - j <= 8, t, i, 0, deviation)
+        for k in range(0, min(16, d - j), 2):
+            n0, n1 = box_muller(deviation, a[k], b[k], a[k + 1], b[k + 1])
+            u0, u1 = dither(deviation, b[k]), dither(deviation, b[k + 1])
+            _half_step(t - first, i, j + k, n0, u0, deviation, state, method, release, seen)
+            if j + k + 1 < d:
+                _half_step(t - first, i, j + k + 1, n1, u1, deviation, state, method, release, seen)
 
 
 def _noise_of_rounds(t: Any, first: Any, i: Any, state: Any, method: Any, release: Any, seen: Any) -> Any:
@@ -142,8 +147,7 @@ def _noise_of_rounds(t: Any, first: Any, i: Any, state: Any, method: Any, releas
         store(group, release.drawn, i)
         like = load(release.normals, i, 0)
         rounds = lane_numbers(words_like(like)) + np.uint32(group * lanes)
-        for block in range(release.normals.shape[1] // 8):
-            store_draw(release.normals[i], release.dithers[i], 8 * block, release.keys, block, rounds, i, 0)
+        store_draw(release.normals[i], release.dithers[i], release.keys, rounds, i, 0)
     deviation = load(release.deviations, t - first) * load(release.factors, i)
     for j in range(state.X.shape[1]):
         normal, dither = load(release.normals, i, j, now), load(release.dithers, i, j, now)

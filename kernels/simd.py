@@ -393,6 +393,46 @@ def lane_sum(context: Any, x: Any) -> Typed:
     return signature(x.dtype, x), emit
 
 
+def _rearranged(kind: Kind, lanes: Sequence[int], *args: Kind) -> Typed:
+    """These lanes, counted through all arguments, of vectors or of tuples of them, one by one."""
+    vector = kind.dtype if isinstance(kind, types.UniTuple) else kind
+    made: Kind = Vector(vector.dtype, len(lanes))
+    if isinstance(kind, types.UniTuple):
+        made = types.UniTuple(made, kind.count)
+    order = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
+
+    def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
+        if not isinstance(kind, types.UniTuple):
+            return builder.shuffle_vector(args[0], args[-1], order)
+        unpacked = [cgutils.unpack_tuple(builder, arg, kind.count) for arg in (args[0], args[-1])]
+        items = [builder.shuffle_vector(*pair, order) for pair in zip(*unpacked, strict=True)]
+        return context.make_tuple(builder, made, items)
+
+    return signature(made, *args), emit
+
+
+def _lanes_of(kind: Kind) -> int:
+    return int((kind.dtype if isinstance(kind, types.UniTuple) else kind).lanes)
+
+
+@intrinsic
+def join(context: Any, a: Any, b: Any) -> Typed:
+    """The lanes of a, then those of b, in a vector twice as wide; of tuples of vectors, one by one."""
+    return _rearranged(a, range(2 * _lanes_of(a)), a, a)
+
+
+@intrinsic
+def low_half(context: Any, x: Any) -> Typed:
+    """The first half of the lanes; of tuples of vectors, one by one."""
+    return _rearranged(x, range(_lanes_of(x) // 2), x)
+
+
+@intrinsic
+def high_half(context: Any, x: Any) -> Typed:
+    """The second half of the lanes; of tuples of vectors, one by one."""
+    return _rearranged(x, range(_lanes_of(x) // 2, _lanes_of(x)), x)
+
+
 @intrinsic
 def words_like(context: Any, like: Any) -> Typed:
     """Zeros of 32 bits, as many as `like` has lanes: the type of a cipher's words beside it."""

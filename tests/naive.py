@@ -80,15 +80,22 @@ def dither(word: int) -> float:
 
 
 def draws(seed: int, repetition: int, worker: int, round_: int, d: int, purpose: int = 0) -> tuple[Array, Array]:
-    """The d normals and d dithers at an address: words 12..15 are (j // 8, round from 1, worker from 0, purpose)."""
+    """The d normals and d dithers at an address: words 12..15 are (block, round from 1, worker from 0, purpose).
+
+    Sixteen coordinates take their leading words from block 2c and their further ones from 2c + 1, the last eight or
+    fewer take both from block 2c, first the leading ones.
+    """
     key = key_of(seed, repetition)
     values: list[float] = []
     dithers: list[float] = []
-    for block in range((d + 7) // 8):
-        w = chacha20_block(key, (block, round_, worker, purpose))
-        for p in range(4):
-            values.extend(box_muller(w[4 * p], w[4 * p + 1], w[4 * p + 2], w[4 * p + 3]))
-            dithers.extend((dither(w[4 * p + 1]), dither(w[4 * p + 3])))
+    for group in range((d + 15) // 16):
+        w = chacha20_block(key, (2 * group, round_, worker, purpose))
+        few = d - 16 * group <= 8
+        leading = w[:8] if few else w
+        further = w[8:] if few else chacha20_block(key, (2 * group + 1, round_, worker, purpose))
+        for k in range(0, len(leading), 2):
+            values.extend(box_muller(leading[k], further[k], leading[k + 1], further[k + 1]))
+            dithers.extend((dither(further[k]), dither(further[k + 1])))
     return np.array(values[:d]), np.array(dithers[:d])
 
 

@@ -1,4 +1,4 @@
-"""Conversions, allocation and ledger: the paper's formulas, exact over ten million rounds, rounded towards privacy."""
+"""Allocation and ledger: the paper's formulas, exact over ten million rounds, rounded towards privacy."""
 
 import math
 

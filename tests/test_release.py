@@ -20,9 +20,8 @@ Array = NDArray[np.float64]
 
 
 @serial
-def fill(keys, first_block, normals, dithers):  # type: ignore[no-untyped-def]
-    for block in range(normals.shape[0] // 8):
-        store_draw(normals, dithers, 8 * block, keys, first_block + block, 1, 2, 3)
+def fill(keys, normals, dithers):  # type: ignore[no-untyped-def]
+    store_draw(normals, dithers, keys, 1, 2, 3)
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +29,16 @@ def drawn() -> tuple[Array, Array]:
     """A quarter of a million normals and their dithers, (coordinates, repetitions)."""
     keys = np.stack([key_of(5, repetition) for repetition in range(8)], axis=1)
     normals, dithers = np.empty((2, 2**15, 8))
-    fill(keys, 0, normals, dithers)
+    fill(keys, normals, dithers)
     return normals, dithers
 
 
 def words(coordinates: int) -> NDArray[np.uint64]:
-    """(coordinates / 2, 4): the words that pairs of coordinates of the first repetition are made of."""
+    """(coordinates / 2, 4): the leading and further words of pairs of coordinates of the first repetition."""
     key = naive.key_of(5, 0)
     blocks = [naive.chacha20_block(key, (block, 1, 2, 3)) for block in range(coordinates // 8)]
-    return np.array(blocks, np.uint64).reshape(-1, 4)
+    # (groups, two blocks, pairs, two of a pair) to (groups, pairs, two of a pair, two words of each).
+    return np.array(blocks, np.uint64).reshape(-1, 2, 8, 2).transpose(0, 2, 3, 1).reshape(-1, 4)
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="no extended precision on this machine")

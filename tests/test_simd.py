@@ -32,9 +32,12 @@ from fastldp.kernels.simd import (
     int32x16,
     int64x8,
     lane,
+    high_half,
+    join,
     lane_numbers,
     lane_sum,
     load,
+    low_half,
     load_as,
     maximum,
     minimum,
@@ -420,6 +423,29 @@ def test_what_makes_no_sense_does_not_compile(function: Any) -> None:
 def test_only_contiguous_arrays_have_lanes() -> None:
     with pytest.raises(TypingError):
         in_place(np.zeros((5, 16))[:, ::2], np.zeros(8))
+
+
+@serial
+def rearranged(A: Any, wide: Any, swapped: Any) -> None:
+    a, b = load(A, 0), load(A, 1)
+    store(join(a, b), wide, 0)
+    # Of tuples, one by one; the halves of what was joined, the other way round.
+    pair = join((a, b), (b, a))
+    first, second = high_half(pair), low_half(pair)
+    store(first[0], swapped, 0)
+    store(first[1], swapped, 1)
+    store(second[0], swapped, 2)
+    store(second[1], swapped, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_halves_and_wholes(dtype: Any) -> None:
+    lanes = 8 if dtype == np.float64 else 16
+    A = np.arange(2 * lanes).astype(dtype).reshape(2, lanes)
+    wide, swapped = np.zeros((1, 2, lanes), dtype), np.zeros((4, lanes), dtype)
+    rearranged(A, wide, swapped)
+    np.testing.assert_array_equal(wide[0], A)
+    np.testing.assert_array_equal(swapped, A[[1, 0, 0, 1]])
 
 
 CACHED = """

@@ -29,12 +29,19 @@ def spacing(deviation: Any) -> Any:
 
 
 @formula
-def privatize(mode: int, query: Any, deviation: Any, normal: Any, dither: Any) -> Any:
-    """The release of a query: see above."""
+def on_grid(deviation: Any) -> Any:
+    """σ, s and 1/s: what a worker's releases of one round have in common."""
+    s = spacing(deviation)
+    return deviation, s, 1.0 / s
+
+
+@formula
+def privatize(mode: int, query: Any, common: Any, normal: Any, dither: Any) -> Any:
+    """The release of a query, see above; `common` is what `on_grid` gives."""
+    deviation, s, inverse = common
     if mode == GRIDDED:
-        s = spacing(deviation)
-        # By powers of two, so that only the sum rounds.
-        return s * (rint(fma(normal, deviation / s, query / s)) + dither)
+        # Times powers of two, so that only the sum rounds.
+        return s * (rint(fma(normal, deviation * inverse, query * inverse)) + dither)
     if mode == GAUSSIAN:
         return fma(deviation, normal, query)
     return query

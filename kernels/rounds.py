@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from fastldp.kernels.gaussian import box_muller, dither, store_draw, words
 from fastldp.kernels.gradient import Samples, add_gradient
 from fastldp.kernels.jit import formula, parallel, serial
-from fastldp.kernels.privatize import EXACT, privatize
+from fastldp.kernels.privatize import EXACT, on_grid, privatize
 from fastldp.kernels.prox import BOX_L1, box_l1, project_row
 from fastldp.kernels.simd import (
     all_lanes,
     broadcast,
     fma,
+    keep_apart,
     lane,
     lane_numbers,
     load,
@@ -89,13 +90,13 @@ class Transcript(NamedTuple):
 
 @formula
 def _half_step(
-    t: int, i: int, j: int, normal: Any, dither: Any, deviation: Any, state: Any, method: Any, release: Any, seen: Any
+    t: int, i: int, j: int, normal: Any, dither: Any, common: Any, state: Any, method: Any, release: Any, seen: Any
 ) -> None:
     """Coordinate j of worker i's message, up to its dual part: x − γ(∇fᵢ(x)/n + ζ)."""
     x = load(state.X, i, j)
     step = load(method.step, 0)
     query = load(state.half, i, j) * load(method.weight, i)
-    h = privatize(release.mode, query, deviation, normal, dither)
+    h = privatize(release.mode, query, common, normal, dither)
     half = x - step * fma(load(method.shrink, 0), x, h)
     store(half, state.half, i, j)
     if i == seen.worker:
@@ -111,7 +112,7 @@ def _send(t: int, first: int, i: int, state: Any, samples: Any, method: Any, rel
     if release.mode == EXACT:
         zero = broadcast(0.0, load(method.step, 0))
         for j in range(state.X.shape[1]):
-            _half_step(t - first, i, j, zero, zero, zero, state, method, release, seen)
+            _half_step(t - first, i, j, zero, zero, (zero, zero, zero), state, method, release, seen)
     else:
         _add_noise(t, first, i, state, method, release, seen)
 
@@ -129,29 +130,47 @@ def _by_type_of_release(t: Any, first: Any, i: Any, state: Any, method: Any, rel
 def _noise_of_runs(t: Any, first: Any, i: Any, state: Any, method: Any, release: Any, seen: Any) -> Any:
     d = state.X.shape[1]
     deviation = load(release.deviations, t - first) * load(release.factors, i)
+    common = on_grid(deviation)
     for group in range((d + 15) // 16):
         j = 16 * group
         a, b = words(release.keys, group, d - j <= 8, t, i, 0, deviation)
         for k in range(0, min(16, d - j), 2):
             n0, n1 = box_muller(deviation, a[k], b[k], a[k + 1], b[k + 1])
             u0, u1 = dither(deviation, b[k]), dither(deviation, b[k + 1])
-            _half_step(t - first, i, j + k, n0, u0, deviation, state, method, release, seen)
+            _half_step(t - first, i, j + k, n0, u0, common, state, method, release, seen)
             if j + k + 1 < d:
-                _half_step(t - first, i, j + k + 1, n1, u1, deviation, state, method, release, seen)
+                _half_step(t - first, i, j + k + 1, n1, u1, common, state, method, release, seen)
 
 
 def _noise_of_rounds(t: Any, first: Any, i: Any, state: Any, method: Any, release: Any, seen: Any) -> Any:
-    lanes = release.normals.shape[2]
-    group, now = t // lanes, t % lanes
-    if load(release.drawn, i) != group:
-        store(group, release.drawn, i)
-        like = load(release.normals, i, 0)
-        rounds = lane_numbers(words_like(like)) + np.uint32(group * lanes)
-        store_draw(release.normals[i], release.dithers[i], release.keys, rounds, i, 0)
-    deviation = load(release.deviations, t - first) * load(release.factors, i)
+    now = t % release.normals.shape[2]
+    common = on_grid(load(release.deviations, t - first) * load(release.factors, i))
     for j in range(state.X.shape[1]):
         normal, dither = load(release.normals, i, j, now), load(release.dithers, i, j, now)
-        _half_step(t - first, i, j, normal, dither, deviation, state, method, release, seen)
+        _half_step(t - first, i, j, normal, dither, common, state, method, release, seen)
+
+
+def _draw_ahead(t: Any, i: Any, release: Any) -> Any:
+    """Make worker i's noise of as many rounds as there are lanes, where it is kept and used up."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(_draw_ahead, inline="always")
+def _where_it_is_kept(t: Any, i: Any, release: Any) -> Any:
+    return {Release: _nothing_ahead, SingleRelease: _rounds_ahead}[release.instance_class]
+
+
+def _nothing_ahead(t: Any, i: Any, release: Any) -> Any:
+    pass
+
+
+def _rounds_ahead(t: Any, i: Any, release: Any) -> Any:
+    lanes = release.normals.shape[2]
+    group = t // lanes
+    if release.mode != EXACT and load(release.drawn, i) != group:
+        store(group, release.drawn, i)
+        rounds = lane_numbers(words_like(load(release.normals, i, 0))) + np.uint32(group * lanes)
+        store_draw(release.normals, release.dithers, i, release.keys, rounds, i, 0)
 
 
 @formula
@@ -187,9 +206,10 @@ def _average(t: int, first: int, state: Any, seen: Any) -> None:
             total = total + load(state.half, i, j)
         mean = total / float(n)
         store(mean, state.mean, j)
-        if seen.worker >= 0:
-            store(mean, seen.broadcasts, t - first, j)
         finite = fma(mean, 0.0, finite)  # 0 for finite means, NaN for others
+    if seen.worker >= 0:
+        for j in range(d):
+            store(load(state.mean, j), seen.broadcasts, t - first, j)
     if not all_lanes(finite == 0.0):
         for k in range(state.failed.size):
             if lane(finite, k) != 0.0 and state.failed[k] == 0:
@@ -197,11 +217,19 @@ def _average(t: int, first: int, state: Any, seen: Any) -> None:
 
 
 @serial
+def _prepare(t: int, workers: tuple[int, int], release: Any) -> None:
+    """What a range of workers needs before round t, and not in every round."""
+    keep_apart()  # the cipher among the gradients makes LLVM spoil these
+    for i in range(workers[0], workers[1]):
+        _draw_ahead(t, i, release)
+
+
+@serial
 def _visit(
     t: int, first: int, workers: tuple[int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
 ) -> None:
     """The broadcast of the round before and this round's message, in one visit to each of a range of workers."""
-    # A function of its own, not inlined: both kernels below share what LLVM makes of it.
+    keep_apart()  # a function of its own, which both kernels below share
     for i in range(workers[0], workers[1]):
         if t > first:
             _receive(i, state, method)
@@ -215,6 +243,7 @@ def run_serial(
     """Rounds [first, last), in the calling thread."""
     n = state.X.shape[0]
     for t in range(first, last):
+        _prepare(t, (0, n), release)
         _visit(t, first, (0, n), state, samples, method, release, seen)
         _average(t, first, state, seen)
     for i in range(n):
@@ -231,7 +260,9 @@ def run_parallel(
     """
     for t in range(first, last):
         for k in prange(cuts.size - 1):
-            _visit(t, first, (cuts[k], cuts[k + 1]), state, samples, method, release, seen)
+            workers = cuts[k], cuts[k + 1]
+            _prepare(t, workers, release)
+            _visit(t, first, workers, state, samples, method, release, seen)
         _average(t, first, state, seen)
     for i in range(state.X.shape[0]):
         _receive(i, state, method)

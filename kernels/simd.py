@@ -449,6 +449,17 @@ def lane_numbers(context: Any, like: Any) -> Typed:
     )
 
 
+@intrinsic
+def keep_apart(context: Any) -> Typed:
+    """Forbid LLVM to inline the function this is called in, where that would spoil the code around the call."""
+
+    def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return signature(types.none), emit
+
+
 # Memory: C-contiguous arrays whose last axis is the lanes, or the last two for two lines of them, or arrays of scalars
 # where every axis is given. Indices are not checked and do not wrap around.
 LINE = 512  # bits

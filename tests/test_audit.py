@@ -225,12 +225,10 @@ def test_half_the_sensitivity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the transcripts show ε" in found
 
 
+ADDRESS = "d - j <= 8, t, i, 0, deviation)"
 MUTANTS = {
-    "workers": ("draw(release.keys, block, t, i, 0, deviation)", "draw(release.keys, block, t, 0, 0, deviation)"),
-    "rounds": (
-        "draw(release.keys, block, t, i, 0, deviation)",
-        "draw(release.keys, block, (t + 1) // 2, i, 0, deviation)",
-    ),
+    "workers": "d - j <= 8, t, 0, 0, deviation)",
+    "rounds": "d - j <= 8, (t + 1) // 2, i, 0, deviation)",
 }
 
 
@@ -242,9 +240,8 @@ def test_noise_used_twice_is_found(between: str, tmp_path: Path) -> None:
     shutil.copytree(kernels, tmp_path / "fastldp" / "kernels", dirs_exist_ok=True)
     source = tmp_path / "fastldp" / "kernels" / "rounds.py"
     text = source.read_text(encoding="utf-8")
-    right, wrong = MUTANTS[between]
-    assert text.count(right) == 1
-    source.write_text(text.replace(right, wrong), encoding="utf-8")
+    assert text.count(ADDRESS) == 1
+    source.write_text(text.replace(ADDRESS, MUTANTS[between]), encoding="utf-8")
     script = (
         "import sys; sys.path[:0] = sys.argv[1:]\n"
         "import fastldp, test_audit\n"

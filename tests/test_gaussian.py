@@ -32,11 +32,11 @@ SEED = 2024
 
 @serial
 def fill(keys: Any, first_round: int, first_worker: int, purpose: int, out: Any, row: Any, dithers: Any) -> None:
-    """out[round, worker, coordinate, lane]; row and dithers are scratch (coordinates, lanes)."""
+    """out[round, worker, coordinate, lane]; row and dithers are scratch (1, coordinates, lanes)."""
     for t in range(out.shape[0]):
         for worker in range(out.shape[1]):
-            store_draw(row, dithers, keys, first_round + t, first_worker + worker, purpose)
-            out[t, worker] = row
+            store_draw(row, dithers, 0, keys, first_round + t, first_worker + worker, purpose)
+            out[t, worker] = row[0]
 
 
 def sample(dtype: Any, rounds: int, workers: int, d: int, seed: int = SEED, purpose: int = 0) -> Array:
@@ -44,7 +44,7 @@ def sample(dtype: Any, rounds: int, workers: int, d: int, seed: int = SEED, purp
     lanes = LANES[dtype]
     keys = np.stack([key_of(seed, repetition) for repetition in range(lanes)], axis=1)
     out = np.empty((rounds, workers, d, lanes), dtype)
-    fill(keys, 1, 0, purpose, out, *np.empty((2, d, lanes), dtype))
+    fill(keys, 1, 0, purpose, out, *np.empty((2, 1, d, lanes), dtype))
     return out
 
 
@@ -174,16 +174,16 @@ def test_other_seeds_and_purposes_are_unrelated() -> None:
 @serial
 def mixture(keys: Any, out: Any, dithers: Any) -> None:
     """Something of everything: normals, logistic function, exponential."""
-    store_draw(out, dithers, keys, 1, 2, 3)
-    for j in range(out.shape[0]):
-        x = load(out, j)
-        store(load(dithers, j) + x + sigmoid(x) * exp(x), out, j)
+    store_draw(out, dithers, 0, keys, 1, 2, 3)
+    for j in range(out.shape[1]):
+        x = load(out, 0, j)
+        store(load(dithers, 0, j) + x + sigmoid(x) * exp(x), out, 0, j)
 
 
 def fingerprint() -> str:
     digest = hashlib.sha256()
     for dtype, lanes in LANES.items():
-        out = np.empty((512, lanes), dtype)
+        out = np.empty((1, 512, lanes), dtype)
         mixture(np.stack([key_of(SEED, lane) for lane in range(lanes)], axis=1), out, np.empty_like(out))
         digest.update(out.tobytes())
     return digest.hexdigest()

@@ -40,8 +40,9 @@ def gradients(loss, clip, samples, X, G):  # type: ignore[no-untyped-def]
 @jit.serial
 def releases(mode, query, deviation, normal, dither, out):  # type: ignore[no-untyped-def]
     for j in range(query.shape[0]):
-        arguments = simd.load(query, j), simd.load(deviation), simd.load(normal, j), simd.load(dither, j)
-        simd.store(privatize.privatize(mode, *arguments), out, j)
+        common = privatize.on_grid(simd.load(deviation))
+        h = privatize.privatize(mode, simd.load(query, j), common, simd.load(normal, j), simd.load(dither, j))
+        simd.store(h, out, j)
 
 
 SETS = {"l2_ball": prox.L2_BALL, "simplex": prox.SIMPLEX, "l1_ball": prox.L1_BALL}

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 @serial
 def fill(keys, normals, dithers):  # type: ignore[no-untyped-def]
-    store_draw(normals, dithers, keys, 1, 2, 3)
+    store_draw(normals, dithers, 0, keys, 1, 2, 3)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def drawn() -> tuple[Array, Array]:
     """A quarter of a million normals and their dithers, (coordinates, repetitions)."""
     keys = np.stack([key_of(5, repetition) for repetition in range(8)], axis=1)
     normals, dithers = np.empty((2, 2**15, 8))
-    fill(keys, normals, dithers)
+    fill(keys, normals[None], dithers[None])
     return normals, dithers
 
 

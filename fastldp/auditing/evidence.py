@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy.special import betaincinv, ndtr, ndtri
 
 from fastldp.auditing.adversary import Seen
 
@@ -64,8 +64,8 @@ def epsilon_shown(hits: Counts, false: Counts, trials: int, others: int, delta: 
     """
     error = (1 - confidence) / 2
     with np.errstate(invalid="ignore", divide="ignore"):
-        low = np.where(hits > 0, stats.beta.ppf(error, hits, trials - hits + 1), 0.0)
-        high = np.where(false < others, stats.beta.ppf(1 - error, false + 1, others - false), 1.0)
+        low = np.where(hits > 0, betaincinv(hits, trials - hits + 1, error), 0.0)
+        high = np.where(false < others, betaincinv(false + 1, others - false, 1 - error), 1.0)
         return np.asarray(np.log(np.maximum((low - delta) / high, 1.0)))
 
 
@@ -73,8 +73,8 @@ def epsilon_expected(power: float, transcripts: int, delta: float, confidence: f
     """What so many transcripts of each input would show of Gaussian releases, whose loss is N(power/2, power)."""
     mu, half = math.sqrt(power), transcripts // 2
     edges = np.linspace(-4, 4, 400) * mu
-    hits = np.floor(half * stats.norm.sf((edges - power / 2) / mu)).astype(np.int64)
-    false = np.ceil(half * stats.norm.sf((edges + power / 2) / mu)).astype(np.int64)
+    hits = np.floor(half * ndtr((power / 2 - edges) / mu)).astype(np.int64)
+    false = np.ceil(half * ndtr((-power / 2 - edges) / mu)).astype(np.int64)
     return float(epsilon_shown(hits, false, half, half, delta, confidence).max()) if half else 0.0
 
 
@@ -169,5 +169,5 @@ def _pairs(series: Array) -> Array:
 
 def alarming(scores: Array, checks: int) -> bool:
     """Whether any of these scores is too far out for chance, given that so many families of checks are made."""
-    limit = stats.norm.isf(FALSE_ALARM / (2 * checks * scores.size))
+    limit = -ndtri(FALSE_ALARM / (2 * checks * scores.size))
     return bool(np.abs(scores).max() > limit)

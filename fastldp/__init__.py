@@ -5,7 +5,7 @@ from importlib.metadata import version as _version
 
 from fastldp import _checkout as _checkout
 from fastldp import datasets, errors, privacy, theory
-from fastldp.algorithms import PrimalDual
+from fastldp.algorithms import ISRLDP, DPFedAvg, DPScaffold, PrimalDual
 from fastldp.auditing import Audit, audit
 from fastldp.errors import FastLDPError
 from fastldp.privacy import Budget, Ledger
@@ -14,6 +14,7 @@ from fastldp.recording import Every, Final, Messages
 from fastldp.regularizers import Box, BoxL1, L1Ball, L2Ball, Regularizer, Simplex, Zero
 from fastldp.solution import Outcome, Solution, Status, load
 from fastldp.solve import solve
+from fastldp.tuning import Tuned, grid, tune
 
 try:
     __version__ = _version("fastldp")
@@ -21,10 +22,13 @@ except _NotInstalled:  # imported from a checkout
     __version__ = "0+unknown"
 
 __all__ = [
+    "ISRLDP",
     "Audit",
     "Box",
     "BoxL1",
     "Budget",
+    "DPFedAvg",
+    "DPScaffold",
     "Every",
     "FastLDPError",
     "Final",
@@ -39,12 +43,15 @@ __all__ = [
     "Simplex",
     "Solution",
     "Status",
+    "Tuned",
     "Zero",
     "audit",
     "datasets",
     "errors",
+    "grid",
     "load",
     "privacy",
     "solve",
     "theory",
+    "tune",
 ]

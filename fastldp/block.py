@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastldp.algorithms import Schedule
-from fastldp.kernels import gradient, metrics, privatize, rounds
+from fastldp.kernels import gradient, metrics, privatize
+from fastldp.kernels.release import Release, SingleRelease, Transcript
 from fastldp.kernels.simd import aligned_zeros
 from fastldp.problem import Problem
 from fastldp.recording import Plan
@@ -57,8 +58,10 @@ class Runs:
         self.consensus = np.full((repetitions, records), np.nan)
         self.distance = np.full((repetitions, records), np.nan)
         watched = self.plan.worker >= 0
-        self.messages = np.full((repetitions, self.rounds, d), np.nan) if watched else None
-        self.broadcasts = np.full((repetitions, self.rounds, d), np.nan) if watched else None
+        releases = self.schedule.program.releases(self.rounds)
+        self.messages = np.full((repetitions, releases, d), np.nan) if watched else None
+        answers = self.schedule.program.broadcasts(self.rounds)
+        self.broadcasts = np.full((repetitions, answers, d), np.nan) if watched else None
 
     @property
     def rounds(self) -> int:
@@ -79,7 +82,8 @@ class Runs:
         """What runs must have in common to share a block."""
         problem = self.problem
         data = id(problem.rows), id(problem.starts), problem.loss, problem.dtype
-        return *data, problem.regularizer.kernel_form(problem.d).code, release_mode(self), self.plan.worker
+        code, kind = problem.regularizer.kernel_form(problem.d).code, self.schedule.program.kind
+        return *data, code, kind, release_mode(self), self.plan.worker
 
 
 class Lane(NamedTuple):
@@ -133,30 +137,15 @@ class Block:
         for kind, share in enumerate(self._shares):
             self._kind_of_lane[share.lanes] = kind
 
-        n, d = problem.n, problem.d
-        self.state = rounds.State(
-            X=self._zeros(n, d),
-            dual=self._zeros(n, d),
-            half=self._zeros(n, d),
-            mean=self._zeros(d),
-            failed=np.zeros(1 if alone else self.lanes, dtype=np.int64),
-        )
-        self._start = self._stack(runs.x0 for runs in self._kinds)
-        forms = [runs.problem.regularizer.kernel_form(d) for runs in self._kinds]
-        steps = [runs.schedule.step for runs in self._kinds]
-        self.method = rounds.Method(
-            loss=LOSS_CODES[problem.loss],
-            prox=forms[0].code,
-            step=self._stack(steps),
-            shrink=self._stack(runs.problem.l2 / n for runs in self._kinds),
-            threshold=self._stack(step * form.weight / n for step, form in zip(steps, forms, strict=True)),
-            clip=self._stack(min(runs.problem.clip, np.finfo(self.dtype).max) for runs in self._kinds),
-            size=self._stack(form.size for form in forms),
-            weight=(1.0 / (n * problem.sizes)).astype(self.dtype),
-        )
-        self._optimum = self._stack(runs.optimum for runs in self._kinds)
-        self._measured = self._zeros(d), self._zeros(1), self._zeros(1)
-        self.release = self._release(n, d)
+        self.loss, self.largest = LOSS_CODES[problem.loss], float(np.finfo(self.dtype).max)
+        self._programs = [runs.schedule.program for runs in self._kinds]
+        self.program = self._programs[0]
+        self.state = self.program.state(self, problem)
+        self.method = self.program.method(self, [runs.problem for runs in self._kinds], self._programs)
+        self._start = self.stack(runs.x0 for runs in self._kinds)
+        self._optimum = self.stack(runs.optimum for runs in self._kinds)
+        self._measured = self.zeros(problem.d), self.zeros(1), self.zeros(1)
+        self.release = self._release(problem)
         self._laid = (0, 0), self.release.deviations
         self._begin()
 
@@ -171,37 +160,42 @@ class Block:
 
     def _begin(self) -> None:
         self.done = 0
-        self.state.X[...] = self._start
-        self.state.dual.fill(0.0)
+        self.program.begin(self.state, self._start)
         self.state.failed.fill(0)
         # Empty lanes, and all those of a run alone, have the key of the first run.
         self.release.keys[...] = self._shares[0].runs.keys[self._shares[0].repetitions[0]][:, None]
         for share in self._shares:
             self.release.keys[:, share.lanes] = share.runs.keys[share.repetitions].T
-        if isinstance(self.release, rounds.SingleRelease):
+        if isinstance(self.release, SingleRelease):
             self.release.drawn.fill(-1)
 
-    def _zeros(self, *shape: int) -> NDArray[Any]:
+    def zeros(self, *shape: int) -> NDArray[Any]:
         return aligned_zeros(shape if self.alone else (*shape, *self.lane_shape), self.dtype)
 
-    def _stack(self, values: Any) -> NDArray[Any]:
+    def no_failures(self) -> NDArray[np.int64]:
+        return np.zeros(1 if self.alone else self.lanes, dtype=np.int64)
+
+    def stack(self, values: Any) -> NDArray[Any]:
         """A value of each kind of run, in the lanes that hold it, lanes last; of a run alone, its value."""
         stacked = np.stack([np.atleast_1d(np.asarray(value, dtype=self.dtype)) for value in values], axis=-1)
-        laid = self._zeros(*stacked.shape[:-1])
+        laid = self.zeros(*stacked.shape[:-1])
         laid[...] = stacked[..., 0] if self.alone else stacked[..., self._kind_of_lane].reshape(laid.shape)
         return laid
 
-    def _release(self, n: int, d: int) -> rounds.Release | rounds.SingleRelease:
+    def _release(self, problem: Problem) -> Release | SingleRelease:
         common: dict[str, Any] = {
             "mode": release_mode(self._kinds[0]),
             "keys": np.zeros((8, self.lanes), dtype=np.uint32),
-            "deviations": self._zeros(0),
-            "factors": self._stack(runs.schedule.factors for runs in self._kinds),
+            "deviations": self.zeros(0),
+            "factors": self.stack(runs.schedule.factors for runs in self._kinds),
+            "weight": (1.0 / (self.program.parts(problem) * problem.sizes)).astype(self.dtype),
         }
         if self.alone:
-            normals, dithers = (aligned_zeros((n, d + d % 2, self.lanes), self.dtype) for _ in range(2))
-            return rounds.SingleRelease(**common, normals=normals, dithers=dithers, drawn=np.zeros(n, dtype=np.int64))
-        return rounds.Release(**common)
+            shape = problem.n, problem.d + problem.d % 2, self.lanes
+            normals, dithers = aligned_zeros(shape, self.dtype), aligned_zeros(shape, self.dtype)
+            drawn = np.zeros(problem.n, dtype=np.int64)
+            return SingleRelease(**common, normals=normals, dithers=dithers, drawn=drawn)
+        return Release(**common)
 
     def ends(self, length: int) -> list[int]:
         """Where segments end: at every recorded round, at the end of every run, and at least every `length` rounds."""
@@ -221,30 +215,49 @@ class Block:
 
     def advance(self, end: int, *, threads: int = 1) -> None:
         """Run up to and including round `end`, and record it in the runs whose plans say so."""
-        begin, count = self.done, end - self.done
+        begin = self.done
+        if begin == 0 and self.program.early_releases:
+            seen = self._transcript(self.program.early_releases, 1)
+            release = self.release._replace(deviations=self._deviations(0, 1))
+            self.program.warm_up(self.state, self.samples, self.method, release, seen)
+            self._keep(0, 0, seen)
         release = self.release._replace(deviations=self._deviations(begin, end))
-        worker = self._kinds[0].plan.worker
-        seen_shape = count if worker >= 0 else 0, self.state.mean.shape[0]
-        seen = rounds.Transcript(worker, self._zeros(*seen_shape), self._zeros(*seen_shape))
-        given = self.state, self.samples, self.method, release, seen
+        method = self.program.during(self, self.method, self._programs, begin, end)
+        seen = self._transcript(self.program.local_steps * (end - begin), end - begin)
+        given = self.state, self.samples, method, release, seen
         if threads > 1:
-            rounds.run_parallel(begin + 1, end + 1, self._cuts(threads), *given)
+            self.program.loops.run_parallel(begin + 1, end + 1, self._cuts(threads), *given)
         else:
-            rounds.run_serial(begin + 1, end + 1, *given)
+            self.program.loops.run_serial(begin + 1, end + 1, *given)
         self.done = end
+        self._keep(self.program.releases(begin), self.program.broadcasts(begin), seen)
         if any(runs.record_at(end) is not None for runs in self._kinds):
-            metrics.measure(self.state.X, self._optimum, *self._measured)
+            metrics.measure(self.program.models(self.state), self._optimum, *self._measured)
         for share in self._shares:
-            self._record(share.going(), begin, end, seen)
+            self._record(share.going(), end)
 
-    def _record(self, share: _Share, begin: int, end: int, seen: rounds.Transcript) -> None:
+    def _transcript(self, releases: int, rounds: int) -> Transcript:
+        worker = self._kinds[0].plan.worker
+        rows = (releases, rounds) if worker >= 0 else (0, 0)
+        d = self._kinds[0].problem.d
+        return Transcript(worker, self.zeros(rows[0], d), self.zeros(rows[1], d))
+
+    def _keep(self, release: int, broadcast: int, seen: Transcript) -> None:
+        """What was seen, from these numbers on, of the runs that are not over."""
+        for runs, lanes, repetitions in (share.going() for share in self._shares):
+            for kept, first, new in (
+                (runs.messages, release, seen.messages),
+                (runs.broadcasts, broadcast, seen.broadcasts),
+            ):
+                if kept is not None:
+                    last = min(first + len(new), kept.shape[1])
+                    kept[repetitions, first:last] = self._of_lanes(new, lanes)[:, : last - first]
+
+    def _record(self, share: _Share, end: int) -> None:
         runs, lanes, repetitions = share
         done = min(end, runs.rounds)
         runs.done[repetitions] = done
         runs.failed[repetitions] = self.state.failed[lanes]
-        if runs.messages is not None and runs.broadcasts is not None:
-            runs.messages[repetitions, begin:done] = self._of_lanes(seen.messages, lanes)[:, : done - begin]
-            runs.broadcasts[repetitions, begin:done] = self._of_lanes(seen.broadcasts, lanes)[:, : done - begin]
         record = runs.record_at(end)
         if record is not None:
             mean, consensus, distance = (self._of_lanes(values, lanes) for values in self._measured)
@@ -253,7 +266,7 @@ class Block:
             runs.distance[repetitions, record] = distance[:, 0]
         over = runs.over(repetitions)
         lanes, repetitions = lanes[over], repetitions[over]
-        final = runs.workers[repetitions] = self._of_lanes(self.state.X, lanes)
+        final = runs.workers[repetitions] = self._of_lanes(self.program.models(self.state), lanes)
         # The averages tell a round late where a bounded set holds x and only the dual overflows.
         lost = (runs.failed[repetitions] == 0) & ~np.isfinite(final).all(axis=(1, 2))
         runs.failed[repetitions[lost]] = done
@@ -274,7 +287,7 @@ class Block:
         for kind, runs in enumerate(self._kinds):
             part = runs.schedule.deviations[begin:end]
             padded[: part.size, kind] = part
-        self._laid = (begin, end), self._stack(padded.T)
+        self._laid = (begin, end), self.stack(padded.T)
         return self._laid[1]
 
     def _of_lanes(self, array: NDArray[Any], lanes: NDArray[np.int64]) -> NDArray[Any]:
@@ -287,7 +300,7 @@ class Block:
     def close(self) -> None:
         """Take the models of runs that were stopped before their end."""
         for runs, lanes, repetitions in (share.going() for share in self._shares):
-            runs.workers[repetitions] = self._of_lanes(self.state.X, lanes)
+            runs.workers[repetitions] = self._of_lanes(self.program.models(self.state), lanes)
 
 
 def _shares(lanes: Sequence[Lane]) -> list[_Share]:

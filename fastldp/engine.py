@@ -61,7 +61,8 @@ def execute(
     packs = pack(jobs, LANES[problem.dtype], lines)
     _refuse_what_cannot_fit(problem, work, lanes=lines * LANES[problem.dtype], blocks=min(len(packs), cores))
     # One run puts its samples in the lanes; where shards are too small to fill panels it rides in run lanes, alone.
-    alone = sum(len(pack) for pack in packs) == 1 and not (dense and padding(problem) > MOST_PADDING)
+    single = sum(len(pack) for pack in packs) == 1 and packs[0][0].runs.schedule.program.lanes_of_samples
+    alone = single and not (dense and padding(problem) > MOST_PADDING)
     samples = samples_in_panels(problem) if alone and dense else samples_in_rows(problem)
     cost = PRODUCT * work + COORDINATE * problem.n * problem.d + ROUND
     length = max(1, int(SEGMENT_NANOSECONDS / cost))

@@ -92,6 +92,10 @@ class OptimumWarning(UserWarning):
     """The problem has no certified optimum, so distances to it are recorded as NaN."""
 
 
+class GridEdgeWarning(UserWarning):
+    """The best setting of a grid lies on its edge: a better one may lie beyond."""
+
+
 def shown(value: Any) -> str:
     """A value as an error message shows it: arrays by shape, long text cut."""
     if isinstance(value, np.ndarray) and value.size > 6:

@@ -9,7 +9,7 @@ import threading
 import time
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tqdm import tqdm
 
 from fastldp import engine, memory
-from fastldp.algorithms import PrimalDual
+from fastldp.algorithms import Algorithm, PrimalDual
 from fastldp.block import Runs
 from fastldp.errors import ArgumentError, DivergedError, InterruptedSolve, OptimumError, OptimumWarning
 from fastldp.kernels.chacha import key_of
@@ -40,7 +40,7 @@ def solve(
     budget: Budget | None = None,
     *,
     rounds: int,
-    algorithm: PrimalDual | None = None,
+    algorithm: Algorithm | None = None,
     repetitions: int = 1,
     seed: int | None = None,
     x0: ArrayLike | None = None,
@@ -55,7 +55,7 @@ def solve(
     ----------
     budget : the (ε, δ) each worker is promised; None runs without noise, and promises nothing.
     rounds : T. The variances are allocated for this horizon.
-    algorithm : `PrimalDual()`, the paper's method, where it is not given.
+    algorithm : `PrimalDual()`, the paper's method, where it is not given; or `DPFedAvg`, `DPScaffold`, `ISRLDP`.
     repetitions : independent runs, each with noise of its own.
     seed : the same seed gives the same bits, on any number of threads. None takes a key from the operating
         system and does not keep it, as a deployment should: who knows the seed can take the noise off.
@@ -82,8 +82,8 @@ def solve(
     if budget is not None and not isinstance(budget, Budget):
         raise ArgumentError("budget", budget, "give a Budget(epsilon, delta), or None for a run without noise")
     method = PrimalDual() if algorithm is None else algorithm
-    if not isinstance(method, PrimalDual):
-        raise ArgumentError("algorithm", algorithm, "give an instance such as PrimalDual()")
+    if not isinstance(method, Algorithm):
+        raise ArgumentError("algorithm", algorithm, "give an instance such as PrimalDual() or ISRLDP(step=0.5)")
     rounds = integer("rounds", rounds, "give a whole number ≥ 1", at_least=1, at_most=MOST_ROUNDS)
     repetitions = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
     if n_jobs is not None:
@@ -92,24 +92,15 @@ def solve(
         seed = integer("seed", seed, "give a whole number from 0 to 2**256 − 1", at_least=0, at_most=2**256 - 1)
     memory.refuse_beyond("rounds", 8 * ARRAYS_OF_ROUNDS * rounds, "ask for fewer rounds")
     wanted = plan(record, rounds, problem.n)
-    start = _start(problem, x0)
-    _refuse_what_cannot_fit(problem, wanted, rounds, repetitions)
-
+    start = starting_point(problem, x0)
     began = time.perf_counter()
     schedule = method.schedule(problem, budget, rounds)
-    optimum = _optimum_or_nan(problem)
+    _refuse_what_cannot_fit(problem, wanted, rounds, schedule.program.releases(rounds), repetitions)
+    optimum = optimum_or_nan(problem)
     secret = secrets.randbits(256) if seed is None else seed
     keys = np.stack([key_of(secret, repetition) for repetition in range(repetitions)])
     runs = Runs(problem, schedule, start, keys, wanted, optimum)
-    bar = tqdm(total=rounds * repetitions, unit="round", unit_scale=True, disable=not progress, file=sys.stderr)
-    lock = threading.Lock()
-
-    def advanced(count: int) -> None:
-        with lock:
-            bar.update(count)
-
-    with bar, _stop_on_interrupt() as stop:
-        engine.execute(problem, [runs], n_jobs=n_jobs, advanced=advanced, stop=stop)
+    execute(problem, [runs], n_jobs=n_jobs, progress=progress)
     solution = _solution(runs, seed, seconds=time.perf_counter() - began)
     if throw and solution.status.outcome is Outcome.DIVERGED:
         raise DivergedError(solution)
@@ -118,7 +109,21 @@ def solve(
     return solution
 
 
-def _start(problem: Problem, x0: ArrayLike | None) -> Array:
+def execute(problem: Problem, jobs: Sequence[Runs], *, n_jobs: int | None, progress: bool) -> None:
+    """Run all jobs, with a bar, until they are done or Ctrl-C is pressed."""
+    total = sum(runs.rounds * len(runs.keys) for runs in jobs)
+    bar = tqdm(total=total, unit="round", unit_scale=True, disable=not progress, file=sys.stderr)
+    lock = threading.Lock()
+
+    def advanced(count: int) -> None:
+        with lock:
+            bar.update(count)
+
+    with bar, _stop_on_interrupt() as stop:
+        engine.execute(problem, jobs, n_jobs=n_jobs, advanced=advanced, stop=stop)
+
+
+def starting_point(problem: Problem, x0: ArrayLike | None) -> Array:
     if x0 is None:
         return problem.regularizer.prox(np.zeros(problem.d), 0.0)
     start = vector("x0", x0, problem.d, f"give {problem.d} finite numbers")
@@ -130,7 +135,8 @@ def _start(problem: Problem, x0: ArrayLike | None) -> Array:
     return problem.regularizer.prox(start, 0.0)
 
 
-def _optimum_or_nan(problem: Problem) -> Array:
+def optimum_or_nan(problem: Problem) -> Array:
+    """x*, for the errors that are recorded; with a warning NaN where there is none."""
     try:
         return problem.optimum()
     except OptimumError as error:
@@ -159,10 +165,10 @@ def _stop_on_interrupt() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _refuse_what_cannot_fit(problem: Problem, wanted: Plan, rounds: int, repetitions: int) -> None:
+def _refuse_what_cannot_fit(problem: Problem, wanted: Plan, rounds: int, releases: int, repetitions: int) -> None:
     """What the runs keep, estimated before any of it is laid out."""
     records = wanted.rounds.size * (problem.d + 2)
-    messages = 2 * rounds * problem.d if wanted.worker >= 0 else 0
+    messages = (releases + rounds) * problem.d if wanted.worker >= 0 else 0
     needed = 8 * repetitions * (problem.n * problem.d + records + messages)
     memory.refuse_beyond("repetitions", needed, "ask for fewer repetitions, records or messages")
 

@@ -56,42 +56,42 @@ class Panels(NamedTuple):
 Samples = DenseSamples | SparseSamples | Panels
 
 
-def add_gradient(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
-    """G[i] += Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[i], each clipped to the norm `clip`."""
+def add_gradient(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
+    """G[i] += Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[row], each clipped to the norm `clip`."""
     raise NotImplementedError("only compiled code calls this")
 
 
 @overload(add_gradient, inline="always")
-def _by_type_of_samples(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+def _by_type_of_samples(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
     return {DenseSamples: _rows, SparseSamples: _sparse, Panels: _panels}[samples.instance_class]
 
 
-def _rows(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
-    _dense(loss, clip, samples, X, i, G)
+def _rows(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
+    _dense(loss, clip, samples, i, X, row, G)
 
 
-def _panels(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+def _panels(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
     for j in range(X.shape[1]):
         store(broadcast(0.0, load(samples.partial, i, j)), samples.partial, i, j)
-    _dense(loss, clip, samples, X, i, samples.partial)
+    _dense(loss, clip, samples, i, X, row, samples.partial)
     for j in range(X.shape[1]):
         store(load(G, i, j) + lane_sum(load(samples.partial, i, j)), G, i, j)
 
 
 # The loss is chosen out here, once a worker: chosen in the loops it would cost a tenth of the gradient.
 @formula
-def _dense(loss: int, clip: Any, samples: Any, X: Any, i: int, G: Any) -> None:
+def _dense(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, G: Any) -> None:
     if loss == LOGISTIC:
-        _add_dense(LOGISTIC, clip, samples, X, i, G)
+        _add_dense(LOGISTIC, clip, samples, i, X, at, G)
     else:
-        _add_dense(SQUARED, clip, samples, X, i, G)
+        _add_dense(SQUARED, clip, samples, i, X, at, G)
 
 
-def _sparse(loss: Any, clip: Any, samples: Any, X: Any, i: Any, G: Any) -> Any:
+def _sparse(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
     if loss == LOGISTIC:
-        _add_sparse(LOGISTIC, clip, samples, X, i, G)
+        _add_sparse(LOGISTIC, clip, samples, i, X, row, G)
     else:
-        _add_sparse(SQUARED, clip, samples, X, i, G)
+        _add_sparse(SQUARED, clip, samples, i, X, row, G)
 
 
 @formula
@@ -115,7 +115,7 @@ def _slope_within(loss: int, clip: Any, margin: Any, samples: Any, row: int, las
 
 
 @formula
-def _add_dense(loss: int, clip: Any, samples: Any, X: Any, i: int, G: Any) -> None:
+def _add_dense(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, G: Any) -> None:
     d = X.shape[1]
     A = samples.values
     zero = broadcast(0.0, load(G, i, 0))
@@ -126,7 +126,7 @@ def _add_dense(loss: int, clip: Any, samples: Any, X: Any, i: int, G: Any) -> No
         r1, r2, r3, r4 = min(row + 1, last), min(row + 2, last), min(row + 3, last), min(row + 4, last)
         m0 = m1 = m2 = m3 = m4 = zero
         for j in range(d):
-            x = load(X, i, j)
+            x = load(X, at, j)
             # The next panels are on their way from memory while these are worked on.
             prefetch(A, row + 5, j)
             prefetch(A, row + 6, j)
@@ -154,10 +154,10 @@ def _add_dense(loss: int, clip: Any, samples: Any, X: Any, i: int, G: Any) -> No
 
 
 @formula
-def _sparse_margin(samples: Any, row: int, X: Any, i: int) -> Any:
-    margin = broadcast(0.0, load(X, i, 0))
+def _sparse_margin(samples: Any, row: int, X: Any, at: int) -> Any:
+    margin = broadcast(0.0, load(X, at, 0))
     for k in range(load(samples.starts, row), load(samples.starts, row + 1)):
-        margin = fma(load(samples.values, k), load(X, i, load(samples.columns, k)), margin)
+        margin = fma(load(samples.values, k), load(X, at, load(samples.columns, k)), margin)
     return margin
 
 
@@ -169,15 +169,15 @@ def _add_sparse_row(samples: Any, row: int, s: Any, i: int, G: Any) -> None:
 
 
 @formula
-def _add_sparse(loss: int, clip: Any, samples: Any, X: Any, i: int, G: Any) -> None:
+def _add_sparse(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, G: Any) -> None:
     last = samples.firsts[i + 1] - 1
     # Four rows at once, so that their slopes are computed side by side.
     for row in range(samples.firsts[i], last + 1, 4):
         r1, r2, r3 = min(row + 1, last), min(row + 2, last), min(row + 3, last)
-        m0 = _sparse_margin(samples, row, X, i)
-        m1 = _sparse_margin(samples, r1, X, i)
-        m2 = _sparse_margin(samples, r2, X, i)
-        m3 = _sparse_margin(samples, r3, X, i)
+        m0 = _sparse_margin(samples, row, X, at)
+        m1 = _sparse_margin(samples, r1, X, at)
+        m2 = _sparse_margin(samples, r2, X, at)
+        m3 = _sparse_margin(samples, r3, X, at)
         s0 = _slope_within(loss, clip, m0, samples, row, last)
         s1 = _slope_within(loss, clip, m1, samples, row + 1, last)
         s2 = _slope_within(loss, clip, m2, samples, row + 2, last)

@@ -14,7 +14,8 @@ from scipy import stats
 import cases
 import fastldp as fl
 import naive
-from fastldp import algorithms, block, figures
+from fastldp import block, figures
+from fastldp.algorithms import primal_dual, schedule
 from fastldp.auditing import evidence, pair
 from fastldp.auditing.adversary import View, look
 from fastldp.errors import ArgumentError, BudgetError
@@ -212,23 +213,23 @@ def test_variances_shifted_by_a_round_are_found(monkeypatch: pytest.MonkeyPatch)
 
 def test_half_the_sensitivity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """C where 2C is right: the noise is as the ledger says, but the ledger is wrong."""
-    right = algorithms._sensitivities
+    right = schedule.released
 
-    def halved(problem: Problem) -> Sensitivity:
-        parts = right(problem)
-        return Sensitivity(parts.query / 2, parts.arithmetic)
+    def halved(problem: Problem, bound: float, parts: int) -> Sensitivity:
+        whole = right(problem, bound, parts)
+        return Sensitivity(whole.query / 2, whole.arithmetic)
 
-    monkeypatch.setattr(algorithms, "_sensitivities", halved)
+    monkeypatch.setattr(primal_dual, "released", halved)
     found = findings(transcripts=100_000)
     assert "more than the sensitivity in the ledger" in found
     # So wrong that the transcripts themselves show more than is claimed.
     assert "the transcripts show ε" in found
 
 
-ADDRESS = "d - j <= 8, t, i, 0, deviation)"
+ADDRESS = "d - j <= 8, t, i, purpose, deviation)"
 MUTANTS = {
-    "workers": "d - j <= 8, t, 0, 0, deviation)",
-    "rounds": "d - j <= 8, (t + 1) // 2, i, 0, deviation)",
+    "workers": "d - j <= 8, t, 0, purpose, deviation)",
+    "rounds": "d - j <= 8, (t + 1) // 2, i, purpose, deviation)",
 }
 
 
@@ -238,7 +239,7 @@ def test_noise_used_twice_is_found(between: str, tmp_path: Path) -> None:
     kernels = ROOT / "kernels" if (ROOT / "kernels").is_dir() else ROOT / "fastldp" / "kernels"
     shutil.copytree(ROOT / "fastldp", tmp_path / "fastldp", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(kernels, tmp_path / "fastldp" / "kernels", dirs_exist_ok=True)
-    source = tmp_path / "fastldp" / "kernels" / "rounds.py"
+    source = tmp_path / "fastldp" / "kernels" / "release.py"
     text = source.read_text(encoding="utf-8")
     assert text.count(ADDRESS) == 1
     source.write_text(text.replace(ADDRESS, MUTANTS[between]), encoding="utf-8")

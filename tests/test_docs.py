@@ -28,6 +28,11 @@ def test_the_public_functions_have_examples() -> None:
         fastldp.PrimalDual,
         fastldp.datasets.synthetic,
         fastldp.audit,
+        fastldp.tune,
+        fastldp.grid,
+        fastldp.DPFedAvg,
+        fastldp.DPScaffold,
+        fastldp.ISRLDP,
     ):
         assert ">>>" in (subject.__doc__ or ""), subject
     for name in ("rho_of", "epsilon_of", "delta_of", "dynamic_variances", "static_variances"):

@@ -11,7 +11,7 @@ import cases
 import fastldp as fl
 import naive
 from fastldp import block, engine, recording
-from fastldp.kernels import rounds
+from fastldp.kernels import primal_dual, release
 from fastldp.kernels.chacha import key_of
 
 # Numba counts its allocations in a module of C.
@@ -268,12 +268,12 @@ def test_no_round_allocates(layout: str, alone: bool, name: str) -> None:
     in_panels = alone and layout == "dense"
     samples = block.samples_in_panels(problem) if in_panels else block.samples_in_rows(problem)
     laid = block.Block(samples, [block.Lane(run, 0)], alone=alone)
-    release = laid.release._replace(deviations=laid._deviations(0, 200))
-    seen = rounds.Transcript(-1, laid._zeros(0, problem.d), laid._zeros(0, problem.d))
+    drawn = laid.release._replace(deviations=laid._deviations(0, 200))
+    seen = release.Transcript(-1, laid.zeros(0, problem.d), laid.zeros(0, problem.d))
 
     def allocations(last: int) -> int:
         before = runtime.memsys_get_stats_alloc()
-        rounds.run_serial(1, last, laid.state, laid.samples, laid.method, release, seen)
+        primal_dual.run_serial(1, last, laid.state, laid.samples, laid.method, drawn, seen)
         return int(runtime.memsys_get_stats_alloc() - before)
 
     runtime.memsys_enable_stats()

@@ -34,7 +34,7 @@ def shrink(X, threshold, bound):  # type: ignore[no-untyped-def]
 @jit.serial
 def gradients(loss, clip, samples, X, G):  # type: ignore[no-untyped-def]
     for i in range(X.shape[0]):
-        gradient.add_gradient(loss, simd.load(clip), samples, X, i, G)
+        gradient.add_gradient(loss, simd.load(clip), samples, i, X, i, G)
 
 
 @jit.serial

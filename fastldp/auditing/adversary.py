@@ -1,13 +1,15 @@
 """What a server that knows everything but one sample makes of what it sees; plain NumPy, nothing of the kernels.
 
 It knows the method, the variances and all data of the worker up to the sample in question, and sees the worker's
-messages and the broadcasts. Each message is x − γ(h + (l2/n) x + Λ) with x and Λ that follow from earlier ones, so it
-knows every release h = q + noise, and with it the likelihood of the transcript under either input: the optimal test.
+messages and the broadcasts. Of Algorithm 1 each message is x − γ(h + (l2/n) x + Λ) with x and Λ that follow from
+earlier ones; the baselines send h itself. So it knows every release h = q + noise, and with it the likelihood of the
+transcript under either input: the optimal test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import singledispatch
 from typing import NamedTuple
 
 import numpy as np
@@ -16,13 +18,17 @@ from scipy import sparse
 from scipy.special import expit
 
 from fastldp.algorithms import Schedule
+from fastldp.algorithms.isrl import NoisyDescent
+from fastldp.algorithms.local_steps import LocalSteps
+from fastldp.algorithms.primal_dual import Algorithm1
+from fastldp.algorithms.program import Program
 from fastldp.problem import Problem
 
 Array = NDArray[np.float64]
 
 
 class View(NamedTuple):
-    """What the server saw of one worker in many transcripts: (transcripts, T, d) each."""
+    """What the server saw of one worker, and answered: (transcripts, releases, d), (transcripts, broadcasts, d)."""
 
     messages: Array
     broadcasts: Array
@@ -36,19 +42,21 @@ class Seen(NamedTuple):
     power: Array
     """(transcripts,): Σ ‖difference of the queries‖²/σ², twice the loss to be expected under the input."""
     noise: Array
-    """(transcripts, T, d): what is left of the releases under the input, over σ: standard normals if all is well."""
+    """(transcripts, releases, d): what is left of the releases under the input, over σ: standard normals, if so."""
 
 
 def look(input_: Problem, neighbour: Problem, worker: int, schedule: Schedule, start: Array, view: View) -> Seen:
     """Everything the server can say about transcripts that were made from `input_`."""
-    transcripts, rounds, d = view.messages.shape
-    loss, power, noise = np.zeros(transcripts), np.zeros(transcripts), np.empty((transcripts, rounds, d))
-    deviations = schedule.deviations * schedule.factors[worker]
-    for t, (x, release) in enumerate(_releases(input_, worker, schedule, start, view)):
-        query = _query(input_, worker, x)
-        apart = (_query(neighbour, worker, x) - query) / deviations[t]
-        left = (release - query) / deviations[t]
-        noise[:, t] = left
+    program = schedule.program
+    transcripts, releases, d = view.messages.shape
+    loss, power, noise = np.zeros(transcripts), np.zeros(transcripts), np.empty((transcripts, releases, d))
+    assert schedule.ledger is not None  # without noise there is nothing to tell apart
+    deviations = np.sqrt(np.broadcast_to(schedule.ledger.variances, (input_.n, releases))[worker])
+    for k, (x, release) in enumerate(_releases(program, input_, start, view)):
+        query = _query(program, input_, worker, x)
+        apart = (_query(program, neighbour, worker, x) - query) / deviations[k]
+        left = (release - query) / deviations[k]
+        noise[:, k] = left
         square = np.einsum("rd,rd->r", apart, apart)
         power += square
         # (‖left − apart‖² − ‖left‖²)/2, without the difference of near equals.
@@ -56,11 +64,15 @@ def look(input_: Problem, neighbour: Problem, worker: int, schedule: Schedule, s
     return Seen(loss, power, noise)
 
 
-def _releases(
-    problem: Problem, worker: int, schedule: Schedule, start: Array, view: View
-) -> Iterator[tuple[Array, Array]]:
-    """Of every round, where the gradient was taken and what was released: Algorithm 1, read backwards."""
-    step, n = schedule.step, problem.n
+@singledispatch
+def _releases(program: Program, problem: Problem, start: Array, view: View) -> Iterator[tuple[Array, Array]]:
+    """Of every release, where the gradient was taken and what was released: the method, read backwards."""
+    raise NotImplementedError(f"the adversary does not know {type(program).__name__}")
+
+
+@_releases.register
+def _of_algorithm_1(program: Algorithm1, problem: Problem, start: Array, view: View) -> Iterator[tuple[Array, Array]]:
+    step, n, g = program.step, problem.n, problem.regularizer
     x = np.tile(start, (view.messages.shape[0], 1))
     dual = np.zeros_like(x)
     for t in range(view.messages.shape[1]):
@@ -68,16 +80,45 @@ def _releases(
         yield x, (x - message) / step - dual - problem.l2 / n * x
         dual = dual + message - mean
         z = message - step * (message - mean)
-        g = problem.regularizer
         x = g.prox(z, step / n) if g.separable else np.stack([g.prox(row, step / n) for row in z])
 
 
-def _query(problem: Problem, worker: int, x: Array) -> Array:
-    """(1/(n mᵢ)) Σ of the worker's clipped gradients, at every row of x."""
+@_releases.register
+def _of_local_steps(program: LocalSteps, problem: Problem, start: Array, view: View) -> Iterator[tuple[Array, Array]]:
+    # The accounting counts every local release, so the adversary is given every one.
+    early, count, step = program.early_releases, program.local_steps, program.step
+    x = np.tile(start, (view.messages.shape[0], 1))
+    mine, server = np.zeros_like(x), np.zeros_like(x)
+    for k in range(early):
+        yield x, view.messages[:, k]
+        mine = mine + (view.messages[:, k] + problem.l2 * x) / count
+    if early:
+        server = view.broadcasts[:, 0]
+    for t in range((view.messages.shape[1] - early) // count):
+        y, new = x, view.broadcasts[:, program.broadcasts(t)]
+        for k in range(early + t * count, early + (t + 1) * count):
+            yield y, view.messages[:, k]
+            y = y - step * (view.messages[:, k] + problem.l2 * y - mine + server)
+        if program.variates:
+            mine = mine - server + (x - y) / (count * step)
+            server = (x - new) / program.server_step / (count * step)
+        x = new
+
+
+@_releases.register
+def _of_noisy_descent(
+    program: NoisyDescent, problem: Problem, start: Array, view: View
+) -> Iterator[tuple[Array, Array]]:
+    for t in range(view.messages.shape[1]):
+        yield view.broadcasts[:, t], view.messages[:, t]
+
+
+def _query(program: Program, problem: Problem, worker: int, x: Array) -> Array:
+    """What the worker's clipped gradients amount to at every row of x, before the noise."""
     mine = slice(problem.starts[worker], problem.starts[worker + 1])
     rows = problem.rows[mine].toarray() if sparse.issparse(problem.rows) else problem.rows[mine]
     norms = np.sqrt(np.einsum("md,md->m", rows, rows))
-    limits = np.divide(problem.clip, norms, out=np.full(norms.size, np.inf), where=norms > 0)
+    limits = np.divide(program.threshold(problem), norms, out=np.full(norms.size, np.inf), where=norms > 0)
     margins = x @ rows.T
     slopes = expit(margins) if problem.loss == "logistic" else margins - problem.targets[mine]
-    return np.asarray(np.clip(slopes, -limits, limits) @ rows / (problem.n * rows.shape[0]))
+    return np.asarray(np.clip(slopes, -limits, limits) @ rows / (program.parts(problem) * rows.shape[0]))

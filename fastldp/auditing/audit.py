@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from fastldp.algorithms import PrimalDual, Schedule
+from fastldp.algorithms import Algorithm, PrimalDual, Schedule
 from fastldp.auditing import evidence, pair
 from fastldp.auditing.adversary import Seen, View, look
 from fastldp.errors import ArgumentError
@@ -115,7 +115,7 @@ def audit(
     rounds: int,
     neighbour: Problem | None = None,
     worker: int = 0,
-    algorithm: PrimalDual | None = None,
+    algorithm: Algorithm | None = None,
     transcripts: int = 100_000,
     confidence: float = 0.95,
     seed: int | None = 0,
@@ -164,7 +164,7 @@ def audit(
 class _Attack:
     """The two inputs, the schedule they share, and the evidence as it adds up."""
 
-    def __init__(self, inputs: pair.Pair, budget: Budget, rounds: int, method: PrimalDual, n_jobs: int | None) -> None:
+    def __init__(self, inputs: pair.Pair, budget: Budget, rounds: int, method: Algorithm, n_jobs: int | None) -> None:
         self.worlds = (inputs.problem, inputs.neighbour), (inputs.neighbour, inputs.problem)
         self.worker = inputs.worker
         self.budget, self.rounds, self.method, self.n_jobs = budget, rounds, method, n_jobs
@@ -172,16 +172,17 @@ class _Attack:
         assert self.schedule.ledger is not None  # there is a budget
         self.ledger = self.schedule.ledger
         self.power = 2 * float(np.broadcast_to(self.ledger.spent_rho, inputs.problem.n)[self.worker])
-        grids = np.broadcast_to(self.ledger.grids, (inputs.problem.n, rounds))[self.worker]
-        variances = np.broadcast_to(self.ledger.variances, (inputs.problem.n, rounds))[self.worker]
+        shape = inputs.problem.n, self.ledger.releases
+        grids = np.broadcast_to(self.ledger.grids, shape)[self.worker]
+        variances = np.broadcast_to(self.ledger.variances, shape)[self.worker]
         self.thresholds = evidence.Thresholds(self.power)
         self.moments = evidence.Moments(), evidence.Moments()
-        self.noise = evidence.Noise(rounds, (DITHERS * grids) ** 2 / 12 / variances)
+        self.noise = evidence.Noise(self.ledger.releases, (DITHERS * grids) ** 2 / 12 / variances)
         self.largest_power = 0.0
         self.correlations: dict[str, Array] = {}
 
     def run(self, transcripts: int, seed: int, bar: Any) -> None:
-        numbers = self.rounds * self.worlds[0][0].d
+        numbers = self.ledger.releases * self.worlds[0][0].d
         size = max(64, CHUNK // numbers)
         for chunk, begin in enumerate(range(0, transcripts, size)):
             count = min(size, transcripts - begin)
@@ -271,7 +272,7 @@ class _Attack:
         return found
 
 
-def _common_schedule(inputs: pair.Pair, budget: Budget, rounds: int, method: PrimalDual) -> Schedule:
+def _common_schedule(inputs: pair.Pair, budget: Budget, rounds: int, method: Algorithm) -> Schedule:
     """The step and variances of both inputs; they must not tell the inputs apart by themselves."""
     one, other = (method.schedule(problem, budget, rounds) for problem in inputs[:2])
     same = one.step == other.step and np.array_equal(one.deviations, other.deviations)

@@ -123,10 +123,10 @@ class Moments:
 
 
 class Noise:
-    """Sums of what is left of each round's releases: mean 0 and variance 1, but for what the dither adds."""
+    """Sums of what is left of each release: mean 0 and variance 1, but for what the dither adds."""
 
-    def __init__(self, rounds: int, excess: Array) -> None:
-        self._sums, self._squares = np.zeros(rounds), np.zeros(rounds)
+    def __init__(self, releases: int, excess: Array) -> None:
+        self._sums, self._squares = np.zeros(releases), np.zeros(releases)
         self._count = 0
         self._expected = 1 + excess
 
@@ -136,14 +136,14 @@ class Noise:
         self._count += noise.shape[0] * noise.shape[2]
 
     def scores(self) -> tuple[Array, Array]:
-        """Of every round, how many standard errors its mean and its variance are off."""
+        """Of every release, how many standard errors its mean and its variance are off."""
         means = self._sums / np.sqrt(self._count * self._expected)
         variances = (self._squares / self._count / self._expected - 1) * math.sqrt(self._count / 2)
         return means, variances
 
     @property
     def variances(self) -> Array:
-        """(T,): the variance of the noise over the claimed one."""
+        """(releases,): the variance of the noise over the claimed one."""
         return np.asarray(self._squares / self._count / self._expected)
 
 

@@ -1,40 +1,30 @@
-"""The methods: their parameters, and what a run needs of them."""
+"""The paper's method: its parameters, and what its kernels need."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastldp.errors import ArgumentError, BudgetError, DataError, StepWarning
+from fastldp.algorithms.program import Layout, Program
+from fastldp.algorithms.schedule import Schedule, factors_of, ledger_of, refuse_overspending, released
+from fastldp.errors import ArgumentError, StepWarning
+from fastldp.kernels import primal_dual as kernels
 from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
 from fastldp.privacy.budget import Budget
-from fastldp.privacy.ledger import Ledger, Sensitivity
 from fastldp.problem import Problem
 from fastldp.validation import known_name, real, vector
 
 Array = NDArray[np.float64]
 
 ALLOCATIONS = ("dynamic", "static")
-
-UNIT_ROUNDOFF = 2.0**-53
 # Beyond these the squares of a run's numbers would overflow; such noise spends nothing that counts.
 LARGEST_VARIANCES = {"float64": LARGEST_VARIANCE, "float32": 1e30}
-
-
-@dataclass(frozen=True, eq=False)
-class Schedule:
-    """A method on a problem under a budget, ready to run."""
-
-    step: float
-    deviations: Array
-    """(T,): ξ_t up to each worker's factor; zeros without a budget."""
-    factors: Array
-    """(n,): what worker i multiplies ξ_t by."""
-    ledger: Ledger | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,28 +55,24 @@ class PrimalDual:
         if budget is None:
             if not isinstance(self.allocation, str):
                 raise ArgumentError("allocation", self.allocation, "variances need a budget= to be held against")
-            return Schedule(step, np.zeros(rounds), np.ones(problem.n), None)
+            return Schedule(step, np.zeros(rounds), np.ones(problem.n), None, Algorithm1(step))
         rho = budget.rho_of_workers(problem.n)
-        sensitivities = _sensitivities(problem)
+        sensitivities = released(problem, problem.gradient_bound, problem.n)
         shape, factors = self._variances(problem, rounds, step, rho, sensitivities.total)
-        ledger = Ledger(
-            accounting=budget.accounting,
-            delta=budget.delta,
-            promised_epsilon=np.broadcast_to(np.asarray(budget.epsilon, dtype=np.float64), (problem.n,)).copy(),
-            promised_rho=rho,
+        ledger = ledger_of(
+            problem,
+            budget,
+            sensitivities,
             bound=problem.gradient_bound,
             bound_source=problem.bound_source,
+            parts=problem.n,
             read_off_data=self._read_off_data(problem),
             allocation=self.allocation if isinstance(self.allocation, str) else "given",
-            sensitivities=sensitivities,
             shape=shape,
             factors=factors,
-            dimension=problem.d,
-            largest_query=problem.gradient_bound / problem.n,
-            precision=problem.dtype,
         )
-        _refuse_overspending(ledger, self.allocation)
-        return Schedule(step, np.sqrt(shape), np.sqrt(factors), ledger)
+        refuse_overspending(ledger, self.allocation)
+        return Schedule(step, np.sqrt(shape), np.sqrt(factors), ledger, Algorithm1(step))
 
     def _step(self, problem: Problem) -> float:
         if self.step is None:
@@ -120,44 +106,50 @@ class PrimalDual:
                 raise ArgumentError("allocation", self.allocation, "variances must be > 0 in every round")
             return shape, np.ones(problem.n)
         # One shape for all, for the worker that needs least noise; the others scale it up.
-        needs = sensitivity**2 / rho
-        least = int(np.argmin(needs))
+        least, factors = factors_of(sensitivity, rho)
         of_least = {"rho": float(rho[least]), "sensitivity": float(sensitivity[least])}
         if self.allocation == "static":
-            shape = static_variances(rounds, **of_least)
-        else:
-            contraction = step * min(problem.safe_strong_convexity, 1.0)
-            if contraction >= 1:
-                raise ArgumentError(
-                    "step", step, f"times min{{μ_f, 1}} it must stay below 1; give less than {step / contraction:g}"
-                )
-            largest = LARGEST_VARIANCES[problem.dtype]
-            shape = dynamic_variances(rounds, contraction=contraction, largest=largest, **of_least)
-        factors = needs / needs[least]
-        # Rounded up, so that no worker overspends by a rounding error.
-        return shape, np.where(factors > 1, factors * (1 + 8 * UNIT_ROUNDOFF), 1.0)
+            return static_variances(rounds, **of_least), factors
+        contraction = step * min(problem.safe_strong_convexity, 1.0)
+        if contraction >= 1:
+            raise ArgumentError(
+                "step", step, f"times min{{μ_f, 1}} it must stay below 1; give less than {step / contraction:g}"
+            )
+        largest = LARGEST_VARIANCES[problem.dtype]
+        return dynamic_variances(rounds, contraction=contraction, largest=largest, **of_least), factors
 
 
-def _sensitivities(problem: Problem) -> Sensitivity:
-    """How far one sample moves a release; in float32 without the rounding of the gradient."""
-    bound = problem.gradient_bound
-    if bound == 0:
-        raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
-    query = 2 * bound / (problem.n * problem.sizes)
-    if problem.dtype == "float32":
-        return Sensitivity(query, np.zeros(problem.n))
-    # A sum of m terms of norm B/(nm) is rounded by m units of B/n at most, in each of the two worlds.
-    return Sensitivity(query, 2 * (problem.sizes + 4) * UNIT_ROUNDOFF * bound / problem.n)
+class Algorithm1(Program):
+    """The kernels of Algorithm 1."""
 
+    loops: ClassVar[ModuleType] = kernels
+    lanes_of_samples: ClassVar[bool] = True
 
-def _refuse_overspending(ledger: Ledger, allocation: Any) -> None:
-    """Only a caller's own variances can overspend; the calibrated ones are checked all the same."""
-    over = float(np.max(np.atleast_1d(ledger.spent_rho) / ledger.promised_rho))
-    if over > 1:
-        spends = np.max(np.atleast_1d(ledger.spent_epsilon))
-        raise BudgetError(
-            "allocation",
-            allocation,
-            f"these variances spend ε = {spends:.6g} at δ = {ledger.delta:g}, more than the budget; "
-            f"multiply them by {over * (1 + 1e-9):.9g} or more",
+    def parts(self, problem: Problem) -> int:
+        return problem.n
+
+    def state(self, layout: Layout, problem: Problem) -> kernels.State:
+        n, d = problem.n, problem.d
+        arrays = layout.zeros(n, d), layout.zeros(n, d), layout.zeros(n, d), layout.zeros(1, d)
+        return kernels.State(*arrays, failed=layout.no_failures())
+
+    def method(self, layout: Layout, problems: Sequence[Problem], programs: Sequence[Any]) -> kernels.Method:
+        n, d = problems[0].n, problems[0].d
+        forms = [problem.regularizer.kernel_form(d) for problem in problems]
+        steps = [program.step for program in programs]
+        return kernels.Method(
+            loss=layout.loss,
+            prox=forms[0].code,
+            step=layout.stack(steps),
+            shrink=layout.stack(problem.l2 / n for problem in problems),
+            threshold=layout.stack(step * form.weight / n for step, form in zip(steps, forms, strict=True)),
+            clip=layout.stack(min(problem.clip, layout.largest) for problem in problems),
+            size=layout.stack(form.size for form in forms),
         )
+
+    def begin(self, state: kernels.State, start: Array) -> None:
+        state.X[...] = start
+        state.dual.fill(0.0)
+
+    def models(self, state: kernels.State) -> NDArray[Any]:
+        return state.X

@@ -1,0 +1,10 @@
+"""The methods: their parameters, and what a run needs of them."""
+
+from fastldp.algorithms.isrl import ISRLDP
+from fastldp.algorithms.local_steps import DPFedAvg, DPScaffold
+from fastldp.algorithms.primal_dual import ALLOCATIONS, PrimalDual
+from fastldp.algorithms.schedule import Schedule
+
+Algorithm = PrimalDual | DPFedAvg | DPScaffold | ISRLDP
+
+__all__ = ["ALLOCATIONS", "ISRLDP", "Algorithm", "DPFedAvg", "DPScaffold", "PrimalDual", "Schedule"]

@@ -1,0 +1,122 @@
+"""ISRL-DP (Lowy, Razaviyayn 2023): parameters, and what its kernels need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.algorithms.baseline import positive, schedule_of
+from fastldp.algorithms.program import Layout, Program
+from fastldp.algorithms.schedule import Schedule
+from fastldp.errors import ArgumentError
+from fastldp.kernels import isrl as kernels
+from fastldp.privacy.budget import Budget
+from fastldp.problem import Problem
+from fastldp.regularizers import BoxL1
+from fastldp.validation import integer
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ISRLDP:
+    """One noisy gradient a worker and round, at a model that all share: noisy gradient descent.
+
+    Parameters
+    ----------
+    step : η. Accelerated, υ = 1/(2η) of AC-SA: the first step is of length η where μ = 0.
+    clip : C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
+    accelerated : whether to run AC-SA (Ghadimi and Lan 2012), with the strong convexity of l2.
+    tail_average : the answer is the mean of the iterates of so many last rounds; 0 takes the last.
+
+    >>> ISRLDP(step=0.5, tail_average=100)
+    ISRLDP(step=0.5, clip=None, accelerated=False, tail_average=100)
+    """
+
+    step: float
+    clip: float | None = None
+    accelerated: bool = False
+    tail_average: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "step", positive("step", self.step))
+        if self.clip is not None:
+            object.__setattr__(self, "clip", positive("clip", self.clip))
+        if not isinstance(self.accelerated, bool):
+            raise ArgumentError("accelerated", self.accelerated, "give True or False")
+        tail = integer("tail_average", self.tail_average, "give a number of rounds ≥ 0", at_least=0)
+        object.__setattr__(self, "tail_average", tail)
+        if self.accelerated and tail:
+            raise ArgumentError("tail_average", tail, "the accelerated method averages by itself; give 0")
+
+    def schedule(self, problem: Problem, budget: Budget | None, rounds: int) -> Schedule:
+        """The noise of every round."""
+        g = problem.regularizer
+        if not g.smooth and isinstance(g, BoxL1) and np.any(np.asarray(g.weight) > 0):
+            raise ArgumentError(
+                "algorithm", "ISRLDP", f"it projects onto sets only, and g = {g} is more than a set; use PrimalDual()"
+            )
+        if self.tail_average > rounds:
+            raise ArgumentError("tail_average", self.tail_average, f"there are only {rounds} rounds")
+        return schedule_of(NoisyDescent(self, problem, rounds), problem, budget, rounds)
+
+
+class NoisyDescent(Program):
+    """The kernels of ISRL-DP."""
+
+    loops: ClassVar[ModuleType] = kernels
+
+    def __init__(self, method: ISRLDP, problem: Problem, rounds: int) -> None:
+        super().__init__(method.step)
+        self.clip, self.accelerated = method.clip, method.accelerated
+        self.tail_begins = rounds - max(method.tail_average, 1)
+        self.strong_convexity = problem.l2
+
+    def parts(self, problem: Problem) -> int:
+        return 1
+
+    def state(self, layout: Layout, problem: Problem) -> kernels.State:
+        d = problem.d
+        shared = layout.zeros(1, d), layout.zeros(1, d), layout.zeros(1, d)
+        return kernels.State(*shared, layout.zeros(problem.n, d), layout.no_failures())
+
+    def method(self, layout: Layout, problems: Sequence[Problem], programs: Sequence[Any]) -> kernels.Method:
+        forms = [problem.regularizer.kernel_form(problem.d) for problem in problems]
+        clips = [program.threshold(problem) for problem, program in zip(problems, programs, strict=True)]
+        return kernels.Method(
+            loss=layout.loss,
+            prox=forms[0].code,
+            step=layout.stack(program.step for program in programs),
+            shrink=layout.stack(problem.l2 for problem in problems),
+            clip=layout.stack(min(clip, layout.largest) for clip in clips),
+            size=layout.stack(form.size for form in forms),
+            coefficients=layout.zeros(0, 4),
+        )
+
+    def during(self, layout: Layout, method: Any, programs: Sequence[Any], begin: int, end: int) -> Any:
+        coefficients = layout.stack(program.coefficients(begin, end) for program in programs)
+        return method._replace(coefficients=coefficients)
+
+    def coefficients(self, begin: int, end: int) -> Array:
+        """(rounds, 4): mix, pull, step and share of the rounds begin + 1 to end."""
+        r = np.arange(begin + 1, end + 1, dtype=np.float64)
+        if not self.accelerated:
+            zero, step = np.zeros_like(r), np.full_like(r, self.step)
+            return np.stack([zero, zero, step, 1 / np.maximum(r - self.tail_begins, 1)], axis=1)
+        # α_r = 2/(r + 1), η_r = 4υ/(r(r + 1)): Ghadimi and Lan's, for the strong convexity μ.
+        mu, alpha = self.strong_convexity, 2 / (r + 1)
+        eta = 4 * (0.5 / self.step) / (r * (r + 1))
+        mix = (1 - alpha) * (mu + eta) / (eta + (1 - alpha**2) * mu)
+        return np.stack([mix, alpha * mu / (mu + eta), alpha / (mu + eta), alpha], axis=1)
+
+    def begin(self, state: kernels.State, start: Array) -> None:
+        state.iterate[...] = start
+        state.answer[...] = start
+
+    def models(self, state: kernels.State) -> NDArray[Any]:
+        return state.answer

@@ -1,0 +1,151 @@
+"""DP-FedAvg and DP-SCAFFOLD (Noble, Bellet, Dieuleveut 2022): parameters, and what their kernels need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.algorithms.baseline import positive, schedule_of
+from fastldp.algorithms.program import Layout, Program
+from fastldp.algorithms.schedule import Schedule
+from fastldp.errors import ArgumentError
+from fastldp.kernels import local_steps as kernels
+from fastldp.privacy.budget import Budget
+from fastldp.problem import Problem
+from fastldp.validation import integer
+
+Array = NDArray[np.float64]
+
+# The noise is addressed by the local step in 32 bits.
+MOST_LOCAL_STEPS = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class DPFedAvg:
+    """Each round every worker takes K noisy gradient steps from the server's model, which moves to their mean.
+
+    Parameters
+    ----------
+    step : η, of a local step.
+    local_steps : K.
+    clip : C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
+    server_step : η_g; with 1 the server takes the mean.
+
+    >>> DPFedAvg(step=0.1, local_steps=5)
+    DPFedAvg(step=0.1, local_steps=5, clip=None, server_step=1.0)
+    """
+
+    step: float
+    local_steps: int
+    clip: float | None = None
+    server_step: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def schedule(self, problem: Problem, budget: Budget | None, rounds: int) -> Schedule:
+        """The noise of every round."""
+        _refuse_nonsmooth(problem, "DPFedAvg")
+        return schedule_of(LocalSteps(self, variates=False, warm=False), problem, budget, rounds)
+
+
+@dataclass(frozen=True)
+class DPScaffold:
+    """DP-FedAvg with control variates, which take off the drift of workers whose data differ.
+
+    Parameters
+    ----------
+    step, local_steps, clip, server_step : as of `DPFedAvg`.
+    warm_start : whether the variates begin as means of K noisy gradients at the start; that costs a round's releases.
+
+    >>> DPScaffold(step=0.1, local_steps=5, warm_start=True).warm_start
+    True
+    """
+
+    step: float
+    local_steps: int
+    clip: float | None = None
+    server_step: float = 1.0
+    warm_start: bool = False
+
+    def __post_init__(self) -> None:
+        _check(self)
+        if not isinstance(self.warm_start, bool):
+            raise ArgumentError("warm_start", self.warm_start, "give True or False")
+
+    def schedule(self, problem: Problem, budget: Budget | None, rounds: int) -> Schedule:
+        """The noise of every round."""
+        _refuse_nonsmooth(problem, "DPScaffold")
+        return schedule_of(LocalSteps(self, variates=True, warm=self.warm_start), problem, budget, rounds)
+
+
+def _check(method: DPFedAvg | DPScaffold) -> None:
+    object.__setattr__(method, "step", positive("step", method.step))
+    object.__setattr__(method, "server_step", positive("server_step", method.server_step))
+    if method.clip is not None:
+        object.__setattr__(method, "clip", positive("clip", method.clip))
+    remedy = "give a whole number ≥ 1"
+    steps = integer("local_steps", method.local_steps, remedy, at_least=1, at_most=MOST_LOCAL_STEPS)
+    object.__setattr__(method, "local_steps", steps)
+
+
+def _refuse_nonsmooth(problem: Problem, name: str) -> None:
+    if not problem.regularizer.smooth:
+        raise ArgumentError(
+            "algorithm",
+            name,
+            f"it averages models and has no proximal step, so it cannot handle g = {problem.regularizer}; "
+            "use PrimalDual(), or a problem with regularizer=Zero()",
+        )
+
+
+class LocalSteps(Program):
+    """The kernels of both."""
+
+    loops: ClassVar[ModuleType] = kernels
+
+    def __init__(self, method: DPFedAvg | DPScaffold, *, variates: bool, warm: bool) -> None:
+        super().__init__(method.step)
+        self.server_step, self.clip, self.local_steps = method.server_step, method.clip, method.local_steps
+        self.variates = variates
+        self.early_releases = self.local_steps if warm else 0
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        return *super().kind, self.variates
+
+    def parts(self, problem: Problem) -> int:
+        return 1
+
+    def state(self, layout: Layout, problem: Problem) -> kernels.State:
+        n, d = problem.n, problem.d
+        of_workers = layout.zeros(n, d), layout.zeros(n, d), layout.zeros(n, d)
+        return kernels.State(*of_workers, layout.zeros(1, d), layout.zeros(1, d), layout.no_failures())
+
+    def method(self, layout: Layout, problems: Sequence[Problem], programs: Sequence[Any]) -> kernels.Method:
+        clips = [program.threshold(problem) for problem, program in zip(problems, programs, strict=True)]
+        return kernels.Method(
+            loss=layout.loss,
+            local_steps=self.local_steps,
+            variates=self.variates,
+            step=layout.stack(program.step for program in programs),
+            server_step=layout.stack(program.server_step for program in programs),
+            shrink=layout.stack(problem.l2 for problem in problems),
+            clip=layout.stack(min(clip, layout.largest) for clip in clips),
+        )
+
+    def begin(self, state: kernels.State, start: Array) -> None:
+        state.model[...] = start
+        state.control.fill(0.0)
+        state.server_control.fill(0.0)
+
+    def warm_up(self, state: kernels.State, samples: Any, method: Any, release: Any, seen: Any) -> None:
+        kernels.warm_start(state, samples, method, release, seen)
+
+    def models(self, state: kernels.State) -> NDArray[Any]:
+        return state.model

@@ -1,0 +1,95 @@
+"""What a block of runs must know of a method: its kernels, their arrays, and where the models are in them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.problem import Problem
+
+Array = NDArray[np.float64]
+
+
+class Layout(Protocol):
+    """How arrays are laid out in lanes: a block."""
+
+    loss: int
+    largest: float
+    """The largest number of the precision: a clipping threshold that clips nothing."""
+
+    def zeros(self, *shape: int) -> NDArray[Any]:
+        """An array of zeros with lanes."""
+
+    def stack(self, values: Iterable[Any]) -> NDArray[Any]:
+        """A value of each kind of run, in the lanes that hold it."""
+
+    def no_failures(self) -> NDArray[np.int64]:
+        """Where the kernels note the first round that failed."""
+
+
+class Program(ABC):
+    """A method with the numbers of one run; runs in a block have programs of the same kind."""
+
+    loops: ClassVar[ModuleType]
+    """With `run_serial` and `run_parallel`."""
+    lanes_of_samples: ClassVar[bool] = False
+    """Whether a run alone may put samples in the lanes."""
+    local_steps: int = 1
+    """The releases of a round."""
+    early_releases: int = 0
+    """Those before the first round."""
+    clip: float | None = None
+    """The method's own clipping threshold."""
+
+    def __init__(self, step: float) -> None:
+        self.step = step
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What programs must have in common to share a block."""
+        return type(self), self.local_steps, self.early_releases
+
+    def releases(self, rounds: int) -> int:
+        """How many noisy gradients a worker releases in so many rounds."""
+        return self.early_releases + self.local_steps * rounds
+
+    def broadcasts(self, rounds: int) -> int:
+        """How often the server answers in so many rounds."""
+        return rounds + (self.early_releases > 0)
+
+    @abstractmethod
+    def parts(self, problem: Problem) -> int:
+        """A release is of ∇fᵢ over so many parts."""
+
+    def threshold(self, problem: Problem) -> float:
+        """The norm each sample's gradient is clipped to: the method's or the problem's; infinite if none is."""
+        return problem.clip if self.clip is None else min(self.clip, problem.clip)
+
+    @abstractmethod
+    def state(self, layout: Layout, problem: Problem) -> Any:
+        """The kernels' state, all zeros."""
+
+    @abstractmethod
+    def method(self, layout: Layout, problems: Sequence[Problem], programs: Sequence[Any]) -> Any:
+        """The kernels' numbers, of each kind of run in the lanes."""
+
+    def during(self, layout: Layout, method: Any, programs: Sequence[Any], begin: int, end: int) -> Any:
+        """The kernels' numbers for the rounds begin + 1 to end."""
+        return method
+
+    @abstractmethod
+    def begin(self, state: Any, start: Array) -> None:
+        """Put a state back to the start."""
+
+    def warm_up(self, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> None:
+        """What is released before the first round."""
+        raise NotImplementedError(f"{type(self).__name__} has no early releases")
+
+    @abstractmethod
+    def models(self, state: Any) -> NDArray[Any]:
+        """(n, d, lanes), or (1, d, lanes) where all workers hold the same: the models that are measured."""

@@ -1,0 +1,85 @@
+"""What every method makes of a problem and a budget: the noise of every round, and the ledger of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.errors import BudgetError, DataError
+from fastldp.privacy.budget import Budget
+from fastldp.privacy.ledger import Ledger, Sensitivity
+from fastldp.problem import Problem
+
+if TYPE_CHECKING:
+    from fastldp.algorithms.program import Program
+
+Array = NDArray[np.float64]
+
+UNIT_ROUNDOFF = 2.0**-53
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """A method on a problem under a budget, ready to run."""
+
+    step: float
+    deviations: Array
+    """(T,): ξ_t up to each worker's factor; zeros without a budget."""
+    factors: Array
+    """(n,): what worker i multiplies ξ_t by."""
+    ledger: Ledger | None
+    program: Program
+
+
+def released(problem: Problem, bound: float, parts: int) -> Sensitivity:
+    """How far one sample moves a release of ∇fᵢ/parts; in float32 without the rounding of the gradient."""
+    if bound == 0:
+        raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
+    query = 2 * bound / (parts * problem.sizes)
+    if problem.dtype == "float32":
+        return Sensitivity(query, np.zeros(problem.n))
+    # A sum of m terms of norm B/(parts m) is rounded by m units of B/parts at most, in each of the two worlds.
+    return Sensitivity(query, 2 * (problem.sizes + 4) * UNIT_ROUNDOFF * bound / parts)
+
+
+def factors_of(sensitivity: Array, rho: Array) -> tuple[int, Array]:
+    """The worker that needs least noise, and how much more variance each of the others needs."""
+    needs = sensitivity**2 / rho
+    least = int(np.argmin(needs))
+    factors = needs / needs[least]
+    # Rounded up, so that no worker overspends by a rounding error.
+    return least, np.where(factors > 1, factors * (1 + 8 * UNIT_ROUNDOFF), 1.0)
+
+
+def ledger_of(
+    problem: Problem, budget: Budget, sensitivities: Sensitivity, *, bound: float, parts: int, **rest: Any
+) -> Ledger:
+    """The ledger of a run whose queries are ∇fᵢ/parts."""
+    return Ledger(
+        accounting=budget.accounting,
+        delta=budget.delta,
+        promised_epsilon=np.broadcast_to(np.asarray(budget.epsilon, dtype=np.float64), (problem.n,)).copy(),
+        promised_rho=budget.rho_of_workers(problem.n),
+        sensitivities=sensitivities,
+        bound=bound,
+        dimension=problem.d,
+        largest_query=bound / parts,
+        precision=problem.dtype,
+        **rest,
+    )
+
+
+def refuse_overspending(ledger: Ledger, allocation: Any) -> None:
+    """Only a caller's own variances can overspend; the calibrated ones are checked all the same."""
+    over = float(np.max(np.atleast_1d(ledger.spent_rho) / ledger.promised_rho))
+    if over > 1:
+        spends = np.max(np.atleast_1d(ledger.spent_epsilon))
+        raise BudgetError(
+            "allocation",
+            allocation,
+            f"these variances spend ε = {spends:.6g} at δ = {ledger.delta:g}, more than the budget; "
+            f"multiply them by {over * (1 + 1e-9):.9g} or more",
+        )

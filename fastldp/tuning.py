@@ -1,0 +1,168 @@
+"""tune(): a whole grid of settings in lanes together, and the best of them."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.algorithms import Algorithm
+from fastldp.block import Runs
+from fastldp.errors import ArgumentError, GridEdgeWarning
+from fastldp.kernels.chacha import key_of
+from fastldp.privacy.budget import Budget
+from fastldp.problem import Problem
+from fastldp.recording import Final, plan
+from fastldp.solve import MOST_ROUNDS, execute, optimum_or_nan, starting_point
+from fastldp.validation import integer
+
+Array = NDArray[np.float64]
+
+# Settings are tried on repetitions that no solve reaches, whatever its seed: their noise is never reported on.
+FIRST_REPETITION = 2**63
+
+
+class Trial(NamedTuple):
+    """One setting and how it did."""
+
+    algorithm: Algorithm
+    rounds: int
+    error: float
+    """The mean final optimality of the repetitions; infinite where one diverged."""
+    spread: float
+    """Their standard deviation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """The table of all settings, the best first, and the edges of the grid the best lies on."""
+
+    trials: tuple[Trial, ...]
+    edges: tuple[str, ...]
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The winner."""
+        return self.trials[0].algorithm
+
+    @property
+    def rounds(self) -> int:
+        """The winner's horizon."""
+        return self.trials[0].rounds
+
+    @property
+    def error(self) -> float:
+        """The winner's mean error, on the noise it was chosen by: report a solve's instead."""
+        return self.trials[0].error
+
+    def summary(self, most: int = 10) -> str:
+        """The best settings as an aligned table."""
+        lines = [f"  {'error':>10}  {'± std':>9}  {'rounds':>8}  setting"]
+        for trial in self.trials[:most]:
+            lines.append(f"  {trial.error:>10.4g}  {trial.spread:>9.3g}  {trial.rounds:>8,}  {trial.algorithm}")
+        if len(self.trials) > most:
+            lines.append(f"  and {len(self.trials) - most} more")
+        lines += [f"  the winner lies on the edge of the grid: {edge}" for edge in self.edges]
+        return "\n".join(lines)
+
+
+def grid(kind: type[Any], **values: Any) -> list[Any]:
+    """Every combination of the values given, as instances of a method; what is not a list is the same in all.
+
+    >>> from fastldp import ISRLDP
+    >>> grid(ISRLDP, step=[0.1, 1.0], clip=[0.5, None], tail_average=5)[1]
+    ISRLDP(step=0.1, clip=None, accelerated=False, tail_average=5)
+    """
+    listed = [value if isinstance(value, list | tuple | np.ndarray) else [value] for value in values.values()]
+    return [kind(**dict(zip(values, chosen, strict=True))) for chosen in itertools.product(*listed)]
+
+
+def tune(
+    problem: Problem,
+    budget: Budget | None,
+    algorithm_grid: Iterable[Algorithm],
+    *,
+    rounds: int | Sequence[int],
+    repetitions: int = 4,
+    seed: int | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> Tuned:
+    """Try every setting of a grid, all in lanes together, and rank them by their mean final error.
+
+    The noise is that of repetitions no solve ever has, with the same seed or another, so that what a solve with the
+    winner reports is not the luck it won by. Trying settings on private data spends a budget each: tune on public data.
+
+    Parameters
+    ----------
+    algorithm_grid : methods with their parameters, such as `grid(ISRLDP, step=[0.1, 0.3, 1.0])` makes.
+    rounds : the horizon, or several to choose from.
+
+    >>> import numpy as np, fastldp as fl
+    >>> A = np.random.default_rng(0).standard_normal((60, 3))
+    >>> problem = fl.Problem(A, np.sign(A[:, 0]), workers=3, l2=0.1)
+    >>> tuned = fl.tune(problem, None, fl.grid(fl.ISRLDP, step=[0.01, 1.0, 1e9]), rounds=50, repetitions=1)
+    >>> tuned.algorithm.step
+    1.0
+    """
+    methods = list(algorithm_grid)
+    horizons = [rounds] if isinstance(rounds, int | np.integer) else list(rounds)
+    if not methods or not horizons:
+        raise ArgumentError("algorithm_grid", algorithm_grid, "there is nothing to choose from")
+    for method in methods:
+        if not isinstance(method, Algorithm):
+            raise ArgumentError("algorithm_grid", method, "give instances such as ISRLDP(step=0.5)")
+    remedy = "give whole numbers ≥ 1"
+    horizons = [integer("rounds", T, remedy, at_least=1, at_most=MOST_ROUNDS) for T in horizons]
+    repetitions = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
+    secret = secrets.randbits(256) if seed is None else integer("seed", seed, "give a whole number ≥ 0", at_least=0)
+    keys = np.stack([key_of(secret, FIRST_REPETITION + repetition) for repetition in range(repetitions)])
+    start, optimum = starting_point(problem, None), optimum_or_nan(problem)
+    if np.isnan(optimum).any():
+        raise ArgumentError("problem", problem, "it has no certified optimum to measure errors by; give it l2 > 0")
+    settings = list(itertools.product(methods, horizons))
+    jobs = [
+        Runs(problem, method.schedule(problem, budget, T), start, keys, plan(Final(), T, problem.n), optimum)
+        for method, T in settings
+    ]
+    execute(problem, jobs, n_jobs=n_jobs, progress=progress)
+    if not all(runs.over().all() for runs in jobs):
+        raise KeyboardInterrupt
+    scale = float(optimum @ optimum) or 1.0
+    trials = sorted(
+        (_trial(method, runs, scale) for (method, _), runs in zip(settings, jobs, strict=True)),
+        key=lambda trial: trial.error,
+    )
+    edges = tuple(_edges(trials))
+    for edge in edges:
+        warnings.warn(f"the best setting lies on the edge of the grid: {edge}", GridEdgeWarning, stacklevel=2)
+    return Tuned(tuple(trials), edges)
+
+
+def _trial(method: Algorithm, runs: Runs, scale: float) -> Trial:
+    with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
+        errors = np.where(runs.failed > 0, np.inf, runs.consensus[:, -1] + runs.distance[:, -1] / scale)
+        return Trial(method, runs.rounds, float(errors.mean()), float(errors.std()))
+
+
+def _edges(trials: Sequence[Trial]) -> Iterable[str]:
+    """What the winner has that no setting of its method exceeds, or falls below, though others differ."""
+    rivals = [trial for trial in trials if type(trial.algorithm) is type(trials[0].algorithm)]
+    names = [field.name for field in fields(trials[0].algorithm)]
+    for name in ["rounds", *names]:
+        values = [getattr(trial if name == "rounds" else trial.algorithm, name) for trial in rivals]
+        numbers = {value for value in values if isinstance(value, int | float) and not isinstance(value, bool)}
+        best = values[0]
+        if len(numbers) < 2 or best not in numbers:
+            continue
+        # One local step, or no tail, is not the edge of the grid but of the method.
+        if best == min(numbers) and best != {"local_steps": 1, "tail_average": 0}.get(name):
+            yield f"{name} = {best:g} is the smallest of {len(numbers)}"
+        elif best == max(numbers):
+            yield f"{name} = {best:g} is the largest of {len(numbers)}"

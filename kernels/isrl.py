@@ -1,0 +1,118 @@
+"""ISRL-DP: one noisy gradient a worker and round, at a point all share; plain, tail-averaged or accelerated.
+
+With coefficients of every round, all three are one recursion: w is the iterate, a the answer,
+
+    p = w + mix (a − w)                       where the gradients are taken
+    w ← P(w + pull (p − w) − step h)          h the mean of the noisy gradients at p, P the projection
+    a ← a + share (w − a)
+
+Plain has mix = pull = 0 and share = 1; a tail average the shares 1, 1/2, 1/3, ... in the tail; AC-SA all four.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from fastldp.kernels.gradient import Samples
+from fastldp.kernels.jit import formula, parallel, serial
+from fastldp.kernels.prox import BOX_L1, box_l1, project_row
+from fastldp.kernels.release import Transcript, mean_over_workers, note_failures, release_gradient
+from fastldp.kernels.simd import broadcast, fma, keep_apart, load, store
+
+Floats = NDArray[np.floating[Any]]
+
+
+class State(NamedTuple):
+    """Everything a run is, between calls: iterate and answer. The rest is room to work in."""
+
+    iterate: Floats  # (1, d, lanes): w
+    answer: Floats  # (1, d, lanes): a
+    point: Floats  # (1, d, lanes): p
+    half: Floats  # (n, d, lanes): gradients first, then what is released of them
+    failed: NDArray[np.int64]  # (lanes,): the first round whose iterate is not finite, or 0
+
+
+class Method(NamedTuple):
+    """The numbers of the method; the coefficients are those of the rounds of the call."""
+
+    loss: int
+    prox: int
+    step: Floats  # (1, lanes): not used, but for its type
+    shrink: Floats  # (1, lanes): l2
+    clip: Floats  # (1, lanes): C
+    size: Floats  # (1, lanes): of the set
+    coefficients: Floats  # (rounds of the call, 4, lanes): mix, pull, step, share
+
+
+@formula
+def _keep(now: int, purpose: int, i: int, j: int, h: Any, state: Any, method: Any, seen: Any) -> None:
+    store(h, state.half, i, j)
+    if i == seen.worker:
+        store(h, seen.messages, now, j)
+
+
+@serial
+def _visit(
+    t: int, first: int, workers: tuple[int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
+) -> None:
+    """The releases of a range of workers."""
+    keep_apart()  # a function of its own, which both kernels below share
+    for i in range(workers[0], workers[1]):
+        release_gradient(_keep, t - first, t, 0, i, state.point, 0, state, samples, method, release, seen)
+
+
+@formula
+def _aim(now: int, state: Any, method: Any) -> None:
+    """The point of a round."""
+    mix = load(method.coefficients, now, 0)
+    for j in range(state.point.shape[1]):
+        w = load(state.iterate, 0, j)
+        store(fma(mix, load(state.answer, 0, j) - w, w), state.point, 0, j)
+
+
+@formula
+def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
+    """The server's step."""
+    pull, step = load(method.coefficients, now, 1), load(method.coefficients, now, 2)
+    share = load(method.coefficients, now, 3)
+    size = load(method.size, 0)
+    for j in range(state.point.shape[1]):
+        w, p = load(state.iterate, 0, j), load(state.point, 0, j)
+        h = fma(load(method.shrink, 0), p, mean_over_workers(state.half, j))
+        z = fma(pull, p - w, w) - step * h
+        if method.prox == BOX_L1:
+            z = box_l1(z, broadcast(0.0, size), size)
+        store(z, state.iterate, 0, j)
+        if seen.worker >= 0:
+            store(p, seen.broadcasts, now, j)
+    if method.prox != BOX_L1:
+        project_row(method.prox, state.iterate, 0, size)
+    for j in range(state.point.shape[1]):
+        a = load(state.answer, 0, j)
+        store(fma(share, load(state.iterate, 0, j) - a, a), state.answer, 0, j)
+    note_failures(t, state.iterate, 0, state.failed)
+
+
+@serial
+def run_serial(
+    first: int, last: int, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
+) -> None:
+    """Rounds [first, last), in the calling thread."""
+    for t in range(first, last):
+        _aim(t - first, state, method)
+        _visit(t, first, (0, state.half.shape[0]), state, samples, method, release, seen)
+        _average(t - first, t, state, method, seen)
+
+
+@parallel
+def run_parallel(
+    first: int, last: int, cuts: Any, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
+) -> None:
+    """Rounds [first, last), the workers spread over Numba's threads: the same bits as `run_serial`."""
+    for t in range(first, last):
+        _aim(t - first, state, method)
+        for k in prange(cuts.size - 1):
+            _visit(t, first, (cuts[k], cuts[k + 1]), state, samples, method, release, seen)
+        _average(t - first, t, state, method, seen)

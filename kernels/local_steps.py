@@ -1,0 +1,132 @@
+"""DP-FedAvg and DP-SCAFFOLD: each round a worker starts at the server's model and takes K noisy steps of its own.
+
+DP-FedAvg is DP-SCAFFOLD whose control variates stay zero. Of a round's releases the k-th has the purpose k.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import prange
+from numpy.typing import NDArray
+
+from fastldp.kernels.gradient import Samples
+from fastldp.kernels.jit import formula, parallel, serial
+from fastldp.kernels.release import Transcript, mean_over_workers, note_failures, release_gradient
+from fastldp.kernels.simd import broadcast, fma, keep_apart, load, store
+
+Floats = NDArray[np.floating[Any]]
+
+
+class State(NamedTuple):
+    """Everything a run is, between calls: the model and the control variates. The rest is room to work in."""
+
+    Y: Floats  # (n, d, lanes): the workers' own models y
+    control: Floats  # (n, d, lanes): cᵢ
+    half: Floats  # (n, d, lanes): gradients
+    model: Floats  # (1, d, lanes): the server's x
+    server_control: Floats  # (1, d, lanes): c
+    failed: NDArray[np.int64]  # (lanes,): the first round whose model is not finite, or 0
+
+
+class Method(NamedTuple):
+    """The numbers of the method."""
+
+    loss: int
+    local_steps: int  # K
+    variates: bool  # whether control variates are kept
+    step: Floats  # (1, lanes): η
+    server_step: Floats  # (1, lanes): η_g
+    shrink: Floats  # (1, lanes): l2
+    clip: Floats  # (1, lanes): C
+
+
+@formula
+def _local_step(now: int, k: int, i: int, j: int, h: Any, state: Any, method: Any, seen: Any) -> None:
+    """y ← y − η(∇fᵢ(y) + noise − cᵢ + c), coordinate j."""
+    y = load(state.Y, i, j)
+    correction = load(state.server_control, 0, j) - load(state.control, i, j)
+    direction = fma(load(method.shrink, 0), y, h) + correction
+    store(y - load(method.step, 0) * direction, state.Y, i, j)
+    if i == seen.worker:
+        store(h, seen.messages, now * method.local_steps + k, j)
+
+
+@formula
+def _first_variate(now: int, k: int, i: int, j: int, h: Any, state: Any, method: Any, seen: Any) -> None:
+    """cᵢ as the mean of K noisy gradients at x: the k-th of them."""
+    share = fma(load(method.shrink, 0), load(state.model, 0, j), h) / float(method.local_steps)
+    store(load(state.control, i, j) + share, state.control, i, j)
+    if i == seen.worker:
+        store(h, seen.messages, k, j)
+
+
+@serial
+def _visit(
+    t: int, first: int, workers: tuple[int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
+) -> None:
+    """One round of a range of workers."""
+    keep_apart()  # a function of its own, which both kernels below share
+    rate = load(method.step, 0) * float(method.local_steps)
+    for i in range(workers[0], workers[1]):
+        for j in range(state.Y.shape[1]):
+            store(load(state.model, 0, j), state.Y, i, j)
+        for k in range(method.local_steps):
+            release_gradient(_local_step, t - first, t, k, i, state.Y, i, state, samples, method, release, seen)
+        if method.variates:
+            for j in range(state.Y.shape[1]):
+                moved = load(state.model, 0, j) - load(state.Y, i, j)
+                kept = load(state.control, i, j) - load(state.server_control, 0, j)
+                store(kept + moved / rate, state.control, i, j)
+
+
+@formula
+def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
+    """The server: x moves by η_g times the mean of y − x; c becomes the mean of the cᵢ, as it was before."""
+    rate = load(method.step, 0) * float(method.local_steps)
+    for j in range(state.Y.shape[1]):
+        x = load(state.model, 0, j)
+        moved = mean_over_workers(state.Y, j) - x
+        store(x + load(method.server_step, 0) * moved, state.model, 0, j)
+        if method.variates:
+            store(-moved / rate, state.server_control, 0, j)
+        if seen.worker >= 0:
+            store(load(state.model, 0, j), seen.broadcasts, now, j)
+    note_failures(t, state.model, 0, state.failed)
+
+
+@serial
+def warm_start(state: State, samples: Samples, method: Method, release: Any, seen: Transcript) -> None:
+    """The control variates as means of K noisy gradients at the start: the releases of a round 0."""
+    n, d = state.Y.shape[0], state.Y.shape[1]
+    zero = broadcast(0.0, load(method.step, 0))
+    for i in range(n):
+        for j in range(d):
+            store(zero, state.control, i, j)
+        for k in range(method.local_steps):
+            release_gradient(_first_variate, 0, 0, k, i, state.model, 0, state, samples, method, release, seen)
+    for j in range(d):
+        c = mean_over_workers(state.control, j)
+        store(c, state.server_control, 0, j)
+        if seen.worker >= 0:
+            store(c, seen.broadcasts, 0, j)
+
+
+@serial
+def run_serial(
+    first: int, last: int, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
+) -> None:
+    """Rounds [first, last), in the calling thread."""
+    for t in range(first, last):
+        _visit(t, first, (0, state.Y.shape[0]), state, samples, method, release, seen)
+        _average(t - first, t, state, method, seen)
+
+
+@parallel
+def run_parallel(
+    first: int, last: int, cuts: Any, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
+) -> None:
+    """Rounds [first, last), the workers spread over Numba's threads: the same bits as `run_serial`."""
+    for t in range(first, last):
+        for k in prange(cuts.size - 1):
+            _visit(t, first, (cuts[k], cuts[k + 1]), state, samples, method, release, seen)
+        _average(t - first, t, state, method, seen)

@@ -1,0 +1,191 @@
+"""What all methods share: a worker's gradient at a point, with the noise of its address, released.
+
+In run lanes all arrays end in the lane axis, X[n, d, lanes] and so on, and whatever may differ between the runs of a
+block is a vector of lanes. In sample lanes there is one run, the arrays lack that axis, and the lanes hold samples
+(in the gradient) and rounds (in the noise). `load` tells the two apart by shape, so the text is the same. Parallel
+loops turn arrays without axes into scalars, so a single number of a run is kept as an array of one.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import overload
+from numpy.typing import NDArray
+
+from fastldp.kernels.gaussian import box_muller, dither, store_draw, words
+from fastldp.kernels.gradient import add_gradient
+from fastldp.kernels.jit import formula, serial
+from fastldp.kernels.privatize import EXACT, on_grid, privatize
+from fastldp.kernels.simd import (
+    all_lanes,
+    broadcast,
+    fma,
+    keep_apart,
+    lane,
+    lane_numbers,
+    load,
+    store,
+    words_like,
+)
+
+Floats = NDArray[np.floating[Any]]
+
+
+class Release(NamedTuple):
+    """How the queries of a block of runs are released."""
+
+    mode: int
+    keys: NDArray[np.uint32]  # (8, lanes): the noise key of each run
+    deviations: Floats  # (rounds of the call, lanes): ξ_t
+    factors: Floats  # (n, lanes): what worker i multiplies it by
+    weight: Floats  # (n,): what a query is of the sum of a worker's gradients
+
+
+class SingleRelease(NamedTuple):
+    """How the queries of one run are released: its noise is made for as many rounds at once as there are lanes."""
+
+    mode: int
+    keys: NDArray[np.uint32]  # (8, lanes): the key of the run, in every lane
+    deviations: Floats  # (rounds of the call,)
+    factors: Floats  # (n,)
+    weight: Floats  # (n,)
+    normals: Floats  # (n, d or d + 1, whichever is even, lanes): those of as many rounds as there are lanes
+    dithers: Floats  # the same
+    drawn: NDArray[np.int64]  # (n,): which of the groups of so many rounds each worker's noise is for
+
+
+class Transcript(NamedTuple):
+    """The messages of one worker and what the server answered; nothing is kept where the worker is −1."""
+
+    worker: int
+    messages: Floats  # (releases of the call, d, lanes)
+    broadcasts: Floats  # (rounds of the call, d, lanes)
+
+
+@formula
+def release_gradient(
+    then: Any,
+    now: int,
+    t: int,
+    purpose: int,
+    i: int,
+    points: Any,
+    row: int,
+    state: Any,
+    samples: Any,
+    method: Any,
+    release: Any,
+    seen: Any,
+) -> None:
+    """Release worker i's gradient at points[row]: `then` is called with each coordinate of it.
+
+    The noise is that of round t, which is round `now` of the call, and of a purpose. `state.half[i]` is room for it.
+    """
+    zero = broadcast(0.0, load(method.step, 0))
+    for j in range(points.shape[1]):
+        store(zero, state.half, i, j)
+    add_gradient(method.loss, load(method.clip, 0), samples, i, points, row, state.half)
+    if release.mode == EXACT:
+        for j in range(points.shape[1]):
+            h = load(state.half, i, j) * load(release.weight, i)
+            then(now, purpose, i, j, h, state, method, seen)
+    else:
+        _add_noise(then, now, t, purpose, i, state, method, release, seen)
+
+
+def _add_noise(
+    then: Any, now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any, seen: Any
+) -> Any:
+    """Worker i's releases of the gradient in `state.half`, by the type of the release."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(_add_noise, inline="always")
+def _by_type_of_release(
+    then: Any, now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any, seen: Any
+) -> Any:
+    return {Release: _noise_of_runs, SingleRelease: _noise_of_rounds}[release.instance_class]
+
+
+def _noise_of_runs(
+    then: Any, now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any, seen: Any
+) -> Any:
+    d = state.half.shape[1]
+    deviation = load(release.deviations, now) * load(release.factors, i)
+    weight = load(release.weight, i)
+    common = on_grid(deviation)
+    for group in range((d + 15) // 16):
+        j = 16 * group
+        a, b = words(release.keys, group, d - j <= 8, t, i, purpose, deviation)
+        for k in range(0, min(16, d - j), 2):
+            n0, n1 = box_muller(deviation, a[k], b[k], a[k + 1], b[k + 1])
+            u0, u1 = dither(deviation, b[k]), dither(deviation, b[k + 1])
+            h0 = privatize(release.mode, load(state.half, i, j + k) * weight, common, n0, u0)
+            then(now, purpose, i, j + k, h0, state, method, seen)
+            if j + k + 1 < d:
+                h1 = privatize(release.mode, load(state.half, i, j + k + 1) * weight, common, n1, u1)
+                then(now, purpose, i, j + k + 1, h1, state, method, seen)
+
+
+def _noise_of_rounds(
+    then: Any, now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any, seen: Any
+) -> Any:
+    lane_of_t = t % release.normals.shape[2]
+    weight = load(release.weight, i)
+    common = on_grid(load(release.deviations, now) * load(release.factors, i))
+    for j in range(state.half.shape[1]):
+        normal, dither = load(release.normals, i, j, lane_of_t), load(release.dithers, i, j, lane_of_t)
+        h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)
+        then(now, purpose, i, j, h, state, method, seen)
+
+
+def _draw_ahead(t: Any, i: Any, release: Any) -> Any:
+    """Make worker i's noise of as many rounds as there are lanes, where it is kept and used up."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(_draw_ahead, inline="always")
+def _where_it_is_kept(t: Any, i: Any, release: Any) -> Any:
+    return {Release: _nothing_ahead, SingleRelease: _rounds_ahead}[release.instance_class]
+
+
+def _nothing_ahead(t: Any, i: Any, release: Any) -> Any:
+    pass
+
+
+def _rounds_ahead(t: Any, i: Any, release: Any) -> Any:
+    lanes = release.normals.shape[2]
+    group = t // lanes
+    if release.mode != EXACT and load(release.drawn, i) != group:
+        store(group, release.drawn, i)
+        rounds = lane_numbers(words_like(load(release.normals, i, 0))) + np.uint32(group * lanes)
+        store_draw(release.normals, release.dithers, i, release.keys, rounds, i, 0)
+
+
+@serial
+def draw_ahead(t: int, workers: tuple[int, int], release: Any) -> None:
+    """What a range of workers needs before round t, and not in every round."""
+    keep_apart()  # the cipher among the gradients makes LLVM spoil these
+    for i in range(workers[0], workers[1]):
+        _draw_ahead(t, i, release)
+
+
+@formula
+def mean_over_workers(values: Any, j: int) -> Any:
+    """The mean of values[:, j], always summed in the order of the workers."""
+    total = load(values, 0, j)
+    for i in range(1, values.shape[0]):
+        total = total + load(values, i, j)
+    return total / float(values.shape[0])
+
+
+@formula
+def note_failures(t: int, values: Any, row: int, failed: Any) -> None:
+    """Of the runs whose values[row] is not finite, note round t as the first."""
+    finite = broadcast(0.0, load(values, row, 0))
+    for j in range(values.shape[1]):
+        finite = fma(load(values, row, j), 0.0, finite)  # 0 for finite values, NaN for others
+    if not all_lanes(finite == 0.0):
+        for k in range(failed.size):
+            if lane(finite, k) != 0.0 and failed[k] == 0:
+                failed[k] = t

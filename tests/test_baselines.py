@@ -1,0 +1,246 @@
+"""The baselines: noisy trajectories are the oracle's, methods agree where they should, ledgers count all releases."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cases
+import fastldp as fl
+import naive
+from fastldp import engine
+from fastldp.errors import ArgumentError
+
+BUDGET = fl.Budget(1.0, 1e-4)
+Method = fl.DPFedAvg | fl.DPScaffold | fl.ISRLDP
+METHODS: dict[str, Method] = {
+    "fedavg": fl.DPFedAvg(0.3, 3),
+    "fedavg_clipped": fl.DPFedAvg(0.3, 3, clip=0.7, server_step=0.6),
+    "scaffold": fl.DPScaffold(0.3, 3, clip=0.7, server_step=0.6),
+    "scaffold_warm": fl.DPScaffold(0.2, 2, warm_start=True),
+    "isrl": fl.ISRLDP(0.5),
+    "isrl_clipped": fl.ISRLDP(0.5, clip=0.7),
+    "isrl_tail": fl.ISRLDP(0.5, tail_average=3),
+    "isrl_accelerated": fl.ISRLDP(0.5, accelerated=True),
+}
+SIZES = {"equal": (12, 12, 12), "unequal": (5, 14, 1, 9)}
+ROUNDS = 7
+
+
+def answers(case: cases.Case, method: Method, deviations: Any, seed: int, repetition: int, rounds: int) -> Any:
+    """(rounds, d): the oracle's model after every round."""
+    x0 = case.g.prox(np.zeros(case.problem.d), 0.0)
+    clip = np.inf if method.clip is None else method.clip
+    common = deviations, rounds, seed, repetition
+    gridded = case.problem.dtype == "float64"
+    if isinstance(method, fl.ISRLDP):
+        given = case.shards, case.loss, case.l2, case.g, x0
+        if method.accelerated:
+            upsilon = 1 / (2 * method.step)
+            return naive.isrl_accelerated(*given, upsilon, case.l2, *common, gridded, clip).x[1:]
+        x = naive.isrl(*given, method.step, *common, gridded, clip).x
+        tail = [x[: t + 2] for t in range(rounds)]
+        begins = rounds - max(method.tail_average, 1)
+        return np.array([naive.tail_mean(part, max(1, t + 1 - begins)) for t, part in enumerate(tail)])
+    steps = method.step, method.local_steps, method.server_step
+    given_local = case.shards, case.loss, case.l2, x0, *steps
+    if isinstance(method, fl.DPFedAvg):
+        return naive.fedavg(*given_local, *common, gridded, clip).x[1:]
+    return naive.scaffold(*given_local, *common, gridded, clip, method.warm_start).x[1:]
+
+
+def deviations_of(run: fl.Solution, n: int) -> Any:
+    if run.ledger is None:
+        return np.zeros(n)
+    return np.sqrt(np.broadcast_to(run.ledger.variances, (n, run.ledger.releases))[:, 0])
+
+
+@pytest.mark.parametrize("repetitions", [1, 3, 20])
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("sizes", sorted(SIZES))
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_trajectories_are_the_oracles(name: str, sizes: str, layout: str, repetitions: int) -> None:
+    case, method = cases.make("zero", sizes=SIZES[sizes], layout=layout), METHODS[name]
+    given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": method, "repetitions": repetitions, "seed": 5}
+    for budget in (BUDGET, None):
+        run = fl.solve(case.problem, budget, record=fl.Every(1), **given)
+        last = repetitions - 1
+        expected = answers(case, method, deviations_of(run, case.problem.n), 5, last, ROUNDS)
+        np.testing.assert_allclose(run.means[last], expected, rtol=1e-11, atol=1e-12 * np.abs(expected).max())
+        # All workers hold the server's model.
+        assert (run.consensus == 0).all()
+        np.testing.assert_array_equal(run.workers[last], np.tile(run.means[last, -1], (case.problem.n, 1)))
+
+
+@pytest.mark.parametrize("name", ["box", "l2_ball", "l1_ball", "simplex"])
+@pytest.mark.parametrize("method", ["isrl", "isrl_accelerated", "isrl_tail"])
+def test_isrl_projects(name: str, method: str) -> None:
+    case = cases.make(name, loss="squared", gradient_bound=0.8)
+    run = fl.solve(case.problem, BUDGET, rounds=ROUNDS, algorithm=METHODS[method], repetitions=2, seed=5)
+    clipped = fl.ISRLDP(0.5, 0.8, METHODS[method].accelerated, METHODS[method].tail_average)  # type: ignore[union-attr]
+    expected = answers(case, clipped, deviations_of(run, 3), 5, 1, ROUNDS)
+    np.testing.assert_allclose(run.means[1], expected, rtol=1e-10, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["fedavg_clipped", "scaffold_warm", "isrl_tail"])
+def test_single_precision(name: str) -> None:
+    case, method = cases.make("zero", dtype="float32"), METHODS[name]
+    run = fl.solve(case.problem, BUDGET, rounds=ROUNDS, algorithm=method, repetitions=18, seed=5)
+    expected = answers(case, method, deviations_of(run, 3), 5, 17, ROUNDS)
+    np.testing.assert_allclose(run.means[17], expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_bits_depend_on_nothing_but_the_seed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Company, threads and segments; runs of other lengths and parameters in the same block."""
+    problem, method = cases.make("zero", sizes=SIZES["unequal"]).problem, METHODS[name]
+    kept = [fl.Every(2), fl.Messages(1)]
+    given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": method, "seed": 5, "record": kept}
+    many = fl.solve(problem, BUDGET, repetitions=20, n_jobs=1, **given)
+    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 1.0)  # a round each
+    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    few = fl.solve(problem, BUDGET, repetitions=3, n_jobs=2, **given)
+    for ours, theirs in ((many.means, few.means), (many.messages, few.messages), (many.broadcasts, few.broadcasts)):
+        assert ours is not None
+        assert theirs is not None
+        np.testing.assert_array_equal(ours[:3], theirs)
+    assert not np.isnan(many.means).any()
+    assert many.messages is not None
+    assert not np.isnan(many.messages).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "releases"),
+    [("fedavg", 3 * ROUNDS), ("scaffold", 3 * ROUNDS), ("scaffold_warm", 2 * ROUNDS + 2), ("isrl", ROUNDS)],
+)
+@pytest.mark.parametrize("accounting", ["zcdp", "gdp"])
+def test_ledgers_count_every_release(name: str, releases: int, accounting: str) -> None:
+    problem, method = cases.make("zero", sizes=SIZES["unequal"], gradient_bound=0.9).problem, METHODS[name]
+    budget = fl.Budget(np.array([1.0, 2.0, 0.5, 1.0]), 1e-4, accounting)
+    run = fl.solve(problem, budget, rounds=ROUNDS, algorithm=method, record=fl.Messages(0))
+    assert run.ledger is not None
+    assert run.messages is not None
+    assert run.ledger.releases == run.messages.shape[1] == releases
+    clip = 0.9 if method.clip is None else method.clip
+    for i, (m, rho) in enumerate(zip(problem.sizes, budget.rho_of_workers(4), strict=True)):
+        variance = naive.local_variance(releases, clip, rho, int(m))
+        np.testing.assert_allclose(run.ledger.variances[i], np.full(releases, variance), rtol=1e-9)
+    spent = np.atleast_1d(run.ledger.spent_epsilon)
+    assert (spent <= budget.epsilon).all()
+    np.testing.assert_allclose(spent, budget.epsilon, rtol=1e-9)
+    assert run.ledger.bound_source == "public"
+    assert run.ledger.read_off_data == ""
+
+
+def test_messages_are_the_releases() -> None:
+    """Noisy gradients on their grid: the k-th local step's of round t, the warm start's first."""
+    case = cases.make("zero")
+    run = fl.solve(case.problem, BUDGET, rounds=3, algorithm=METHODS["scaffold_warm"], seed=5, record=fl.Messages(1))
+    assert run.ledger is not None
+    assert run.messages is not None
+    halves = run.messages[0] / (run.ledger.grids[0] / 2)
+    np.testing.assert_array_equal(halves % 2, 1.0)
+    sigma = np.sqrt(run.ledger.variances[0])
+    # Before the first round both are at the start: the same gradient, other noise.
+    gradient = naive.gradient("logistic", *case.shards[1], np.zeros(9))
+    for k in range(2):
+        normals, _ = naive.draws(5, 0, 1, 0, 9, k)
+        np.testing.assert_allclose(run.messages[0, k], gradient + sigma * normals, atol=0.04 * sigma)
+
+
+def test_without_noise_and_with_one_local_step_all_are_gradient_descent() -> None:
+    problem = cases.make("zero").problem
+    step, x, expected = 0.4, np.zeros(9), []
+    for _ in range(30):
+        x = x - step * problem.gradient(x)
+        expected.append(x)
+    for method in (fl.DPFedAvg(step, 1), fl.ISRLDP(step), fl.DPScaffold(step, 1)):
+        run = fl.solve(problem, rounds=30, algorithm=method, record=fl.Every(1))
+        if not isinstance(method, fl.DPScaffold):
+            np.testing.assert_allclose(run.means[0], expected, rtol=1e-12, atol=1e-14)
+        assert run.optimality[0, -1] < run.optimality[0, 0]
+
+
+def test_scaffold_converges_where_fedavg_drifts() -> None:
+    """Heterogeneous shards and ten local steps: control variates take the drift off."""
+    problem = cases.make("zero", l2=0.2).problem
+    drifting = fl.solve(problem, rounds=3000, algorithm=fl.DPFedAvg(0.2, 10), record=fl.Final())
+    controlled = fl.solve(problem, rounds=3000, algorithm=fl.DPScaffold(0.2, 10), record=fl.Final())
+    longer = fl.solve(problem, rounds=6000, algorithm=fl.DPFedAvg(0.2, 10), record=fl.Final())
+    assert controlled.optimality[0, -1] < 1e-20
+    assert drifting.optimality[0, -1] > 1e-4
+    # It has stalled: twice the rounds bring it no nearer.
+    assert longer.optimality[0, -1] == pytest.approx(drifting.optimality[0, -1], rel=1e-6)
+
+
+def test_acceleration_is_faster() -> None:
+    """On badly scaled features, where a plain step is slow."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((60, 9)) * np.geomspace(1.0, 0.01, 9)
+    problem = fl.Problem(A, A @ np.ones(9), workers=3, loss="squared", l2=1e-4)
+    step = 1 / (problem.n * problem.smoothness)
+    plain = fl.solve(problem, rounds=300, algorithm=fl.ISRLDP(step), record=fl.Final())
+    accelerated = fl.solve(problem, rounds=300, algorithm=fl.ISRLDP(step / 2, accelerated=True), record=fl.Final())
+    least = problem.objective(problem.optimum())
+    assert accelerated.objective[0, -1] - least < 0.2 * (plain.objective[0, -1] - least)
+
+
+def test_refusals() -> None:
+    nonsmooth = cases.make("box_l1").problem
+    for method in (fl.DPFedAvg(0.1, 2), fl.DPScaffold(0.1, 2)):
+        for problem in (nonsmooth, cases.make("l2_ball").problem):
+            with pytest.raises(ArgumentError, match="no proximal step"):
+                fl.solve(problem, BUDGET, rounds=3, algorithm=method)
+    with pytest.raises(ArgumentError, match="projects onto sets only"):
+        fl.solve(nonsmooth, BUDGET, rounds=3, algorithm=fl.ISRLDP(0.1))
+    with pytest.raises(ArgumentError, match="only 3 rounds"):
+        fl.solve(cases.make("zero").problem, rounds=3, algorithm=fl.ISRLDP(0.1, tail_average=4))
+    with pytest.raises(ArgumentError, match="give an instance"):
+        fl.solve(cases.make("zero").problem, rounds=3, algorithm="isrl")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("build", "argument"),
+    [
+        (lambda: fl.DPFedAvg(0.0, 2), "step"),
+        (lambda: fl.DPFedAvg(0.1, 0), "local_steps"),
+        (lambda: fl.DPFedAvg(0.1, 2.5), "local_steps"),  # type: ignore[arg-type]
+        (lambda: fl.DPFedAvg(0.1, 2, clip=-1.0), "clip"),
+        (lambda: fl.DPFedAvg(0.1, 2, server_step=np.inf), "server_step"),
+        (lambda: fl.DPScaffold(0.1, 2, warm_start=1), "warm_start"),  # type: ignore[arg-type]
+        (lambda: fl.ISRLDP(np.nan), "step"),
+        (lambda: fl.ISRLDP(0.1, accelerated="yes"), "accelerated"),  # type: ignore[arg-type]
+        (lambda: fl.ISRLDP(0.1, tail_average=-1), "tail_average"),
+        (lambda: fl.ISRLDP(0.1, accelerated=True, tail_average=3), "tail_average"),
+    ],
+)
+def test_bad_parameters(build: Any, argument: str) -> None:
+    with pytest.raises(ArgumentError, match=argument):
+        build()
+
+
+def test_a_clipping_threshold_makes_the_squared_loss_private() -> None:
+    problem = cases.make("zero", loss="squared").problem
+    with pytest.raises(fl.errors.UnboundedGradientError):
+        fl.solve(problem, BUDGET, rounds=3, algorithm=fl.ISRLDP(0.1))
+    run = fl.solve(problem, BUDGET, rounds=3, algorithm=fl.ISRLDP(0.1, clip=0.5), seed=0)
+    assert run.ledger is not None
+    assert run.ledger.bound == 0.5
+
+
+def test_divergence_is_seen() -> None:
+    problem = cases.make("zero", loss="squared").problem
+    for method in (fl.DPFedAvg(1e6, 3), fl.ISRLDP(1e6)):
+        with pytest.raises(fl.errors.DivergedError):
+            fl.solve(problem, rounds=200, algorithm=method, repetitions=2)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_audits_pass(name: str) -> None:
+    g = fl.Box(0.25) if isinstance(METHODS[name], fl.ISRLDP) else fl.Zero()
+    A = np.array([[0.6, 0.8], [-1.0, 0.0], [0.0, 1.0], [0.8, -0.6], [0.6, -0.8], [1.0, 0.0]])
+    problem = fl.Problem(A, [1, -1, 1, 1, -1, 1], workers=2, l2=1.0, regularizer=g, gradient_bound=1.0)
+    found = fl.audit(problem, fl.Budget(2.0, 1e-3), rounds=4, algorithm=METHODS[name], transcripts=8000, seed=1)
+    assert found.passed, found.summary()
+    assert 0 < found.power <= found.ledger_power * (1 + 1e-12)
+    assert 0 < found.shown_epsilon < found.exact_epsilon

@@ -1,0 +1,100 @@
+"""tune(): the table is what solves of the settings give, on noise no solve has; edges and bad input are named."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cases
+import fastldp as fl
+from fastldp import engine
+from fastldp.block import Lane
+from fastldp.errors import ArgumentError, GridEdgeWarning
+from fastldp.kernels.chacha import key_of
+from fastldp.tuning import FIRST_REPETITION
+
+BUDGET = fl.Budget(4.0, 1e-3)
+
+
+def quietly(*args: object, **given: object) -> fl.Tuned:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        return fl.tune(*args, **given)  # type: ignore[arg-type]
+
+
+def test_every_setting_is_what_a_solve_on_its_noise_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = cases.make("zero").problem
+    settings = [
+        *fl.grid(fl.DPFedAvg, step=[0.05, 0.2], local_steps=[1, 3], clip=[0.5, None]),
+        *fl.grid(fl.ISRLDP, step=[0.1, 0.3], accelerated=[False, True]),
+        fl.PrimalDual(step=0.2),
+    ]
+    tuned = quietly(problem, BUDGET, settings, rounds=[5, 9], repetitions=2, seed=3)
+    assert len(tuned.trials) == len(settings) * 2
+    errors = [trial.error for trial in tuned.trials]
+    assert errors == sorted(errors)
+    # The same solves, given the repetitions that tuning has.
+    monkeypatch.setattr("fastldp.solve.key_of", lambda seed, k: key_of(seed, FIRST_REPETITION + k))
+    for trial in tuned.trials:
+        run = fl.solve(problem, BUDGET, rounds=trial.rounds, algorithm=trial.algorithm, repetitions=2, seed=3)
+        assert trial.error == pytest.approx(run.optimality[:, -1].mean(), rel=1e-12)
+        assert trial.spread == pytest.approx(run.optimality[:, -1].std(), rel=1e-9)
+
+
+def test_the_noise_is_never_a_solves() -> None:
+    problem = cases.make("zero").problem
+    tuned = quietly(problem, BUDGET, [fl.ISRLDP(0.1)], rounds=5, repetitions=3, seed=3)
+    run = fl.solve(problem, BUDGET, rounds=5, algorithm=fl.ISRLDP(0.1), repetitions=3, seed=3)
+    assert tuned.error != pytest.approx(run.optimality[:, -1].mean(), rel=1e-6)
+
+
+def test_a_grid_rides_in_lanes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    packs: list[list[Lane]] = []
+    pack = engine.pack
+
+    def watched(*given: Any) -> list[list[Lane]]:
+        packs.extend(pack(*given))
+        return packs
+
+    monkeypatch.setattr(engine, "pack", watched)
+    quietly(cases.make("zero").problem, BUDGET, fl.grid(fl.ISRLDP, step=np.geomspace(0.01, 1, 8)), rounds=5)
+    # Eight settings of four repetitions, two settings to a block.
+    assert [len({id(lane.runs) for lane in mates}) for mates in packs] == [2, 2, 2, 2]
+
+
+def test_edges() -> None:
+    problem = cases.make("zero").problem
+    with pytest.warns(GridEdgeWarning, match="step = 0.001 is the largest of 2"):
+        tuned = fl.tune(problem, None, fl.grid(fl.ISRLDP, step=[1e-4, 1e-3]), rounds=20, repetitions=1)
+    assert "on the edge of the grid: step = 0.001" in tuned.summary()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        inside = fl.tune(problem, None, fl.grid(fl.ISRLDP, step=[1e-4, 1.0, 1e9]), rounds=20, repetitions=1)
+    assert inside.algorithm == fl.ISRLDP(1.0)
+    assert inside.edges == ()
+    # Without noise one local step is no edge, and ten are.
+    local = quietly(problem, None, fl.grid(fl.DPFedAvg, step=0.05, local_steps=[1, 10]), rounds=20, repetitions=1)
+    assert local.edges == ("local_steps = 10 is the largest of 2",)
+
+
+def test_divergence_loses() -> None:
+    problem = cases.make("zero", loss="squared").problem
+    tuned = quietly(problem, None, fl.grid(fl.ISRLDP, step=[1e30, 0.1]), rounds=200, repetitions=2)
+    assert tuned.algorithm == fl.ISRLDP(0.1)
+    assert tuned.trials[-1].error == np.inf
+    assert "inf" in tuned.summary()
+
+
+def test_bad_input() -> None:
+    problem = cases.make("zero").problem
+    with pytest.raises(ArgumentError, match="nothing to choose from"):
+        fl.tune(problem, BUDGET, [], rounds=5)
+    with pytest.raises(ArgumentError, match="give instances"):
+        fl.tune(problem, BUDGET, ["isrl"], rounds=5)  # type: ignore[list-item]
+    with pytest.raises(ArgumentError, match="rounds"):
+        fl.tune(problem, BUDGET, [fl.ISRLDP(0.1)], rounds=[5, 0])
+    with pytest.raises(ArgumentError, match="repetitions"):
+        fl.tune(problem, BUDGET, [fl.ISRLDP(0.1)], rounds=5, repetitions=0)
+    with pytest.raises(ArgumentError, match="no proximal step"):
+        fl.tune(cases.make("box").problem, BUDGET, [fl.DPFedAvg(0.1, 2)], rounds=5)

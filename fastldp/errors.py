@@ -92,6 +92,10 @@ class OptimumWarning(UserWarning):
     """The problem has no certified optimum, so distances to it are recorded as NaN."""
 
 
+class SamplerWarning(UserWarning):
+    """So many releases, or so large an ε, that the sampler's distance from true normals exceeds δ."""
+
+
 class GridEdgeWarning(UserWarning):
     """The best setting of a grid lies on its edge: a better one may lie beyond."""
 

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from fastldp import engine, memory
 from fastldp.algorithms import Algorithm, PrimalDual
 from fastldp.block import Runs
-from fastldp.errors import ArgumentError, DivergedError, InterruptedSolve, OptimumError, OptimumWarning
+from fastldp.errors import ArgumentError, DivergedError, InterruptedSolve, OptimumError, OptimumWarning, SamplerWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.privacy.budget import Budget
 from fastldp.problem import LARGEST_ENTRY, Problem
@@ -96,6 +96,13 @@ def solve(
     began = time.perf_counter()
     schedule = method.schedule(problem, budget, rounds)
     _refuse_what_cannot_fit(problem, wanted, rounds, schedule.program.releases(rounds), repetitions)
+    if schedule.ledger is not None and schedule.ledger.sampler_delta > schedule.ledger.delta:
+        warnings.warn(
+            f"the sampler's distance from true normals adds {schedule.ledger.sampler_delta:.2g} to δ = "
+            f"{schedule.ledger.delta:g}, more than δ itself: promise a larger δ or a smaller ε, or run fewer rounds",
+            SamplerWarning,
+            stacklevel=2,
+        )
     optimum = optimum_or_nan(problem)
     secret = secrets.randbits(256) if seed is None else seed
     keys = np.stack([key_of(secret, repetition) for repetition in range(repetitions)])

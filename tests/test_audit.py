@@ -1,11 +1,12 @@
 """The audit: it agrees with a sound mechanism, shows no more than is there, and finds every fault put in."""
 
 import math
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -137,6 +138,14 @@ def test_bad_arguments() -> None:
         fl.audit(small(dtype="float32"), BUDGET, rounds=4)
     with pytest.raises(ArgumentError, match="nothing to audit"):
         fl.audit(small(), None, rounds=4)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="algorithm"):
+        fl.audit(small(), BUDGET, rounds=4, algorithm="dynamic")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="rounds"):
+        fl.audit(small(), BUDGET, rounds=10**12)
+    with pytest.raises(ArgumentError, match="n_jobs"):
+        fl.audit(small(), BUDGET, rounds=4, n_jobs=0)
+    with pytest.raises(ArgumentError, match="differ in a sample of worker 1"):
+        fl.audit(pair.worst(small(), 1).problem, BUDGET, rounds=4, neighbour=pair.worst(small(), 1).neighbour, worker=0)
     with pytest.raises(ArgumentError, match="confidence"):
         fl.audit(small(), BUDGET, rounds=4, confidence=1.0)
     with pytest.raises(BudgetError, match="one for each of the 2 workers"):
@@ -226,32 +235,94 @@ def test_half_the_sensitivity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the transcripts show ε" in found
 
 
+def test_a_seed_that_is_ignored_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["fastldp.solve"]  # the name in the package is the function
+    right = module.key_of
+    monkeypatch.setattr(module, "key_of", lambda seed, repetition: right(0, repetition))
+    found = findings(2000)
+    assert "between the two inputs" in found
+    assert "between seeds" in found
+
+
+class Mutant(NamedTuple):
+    """A line of kernels/release.py, what it becomes, the number of workers to audit it with, and what is found."""
+
+    right: str
+    wrong: str
+    workers: int
+    found: str
+
+
 ADDRESS = "d - j <= 8, t, i, purpose, deviation)"
 MUTANTS = {
-    "workers": "d - j <= 8, t, 0, purpose, deviation)",
-    "rounds": "d - j <= 8, (t + 1) // 2, i, purpose, deviation)",
+    "all workers": Mutant(ADDRESS, "d - j <= 8, t, 0, purpose, deviation)", 2, "correlated between workers 0 and 1"),
+    "workers two apart": Mutant(ADDRESS, "d - j <= 8, t, i % 2, purpose, deviation)", 3, "between workers 0 and 2"),
+    "next worker, last round": Mutant(ADDRESS, "d - j <= 8, t + i, 0, purpose, deviation)", 2, "workers 0 and 1"),
+    "two rounds": Mutant(ADDRESS, "d - j <= 8, (t + 1) // 2, i, purpose, deviation)", 2, "correlated between rounds"),
+    "one radius": Mutant(
+        "box_muller(deviation, a[k], b[k], a[k + 1], b[k + 1])",
+        "box_muller(deviation, a[0], b[0], a[k + 1], b[k + 1])",
+        2,
+        "correlated between coordinates, in size",
+    ),
+    "off the grid": Mutant(
+        "h0 = privatize(release.mode, load(state.half, i, j + k) * weight, common, n0, u0)",
+        "h0 = privatize(1, load(state.half, i, j + k) * weight, common, n0, u0)",
+        2,
+        "off the public grid",
+    ),
+    "a run alone": Mutant(
+        "h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)",
+        "h = privatize(release.mode, load(state.half, i, j) * weight, common, 0.5 * normal, dither)",
+        1,
+        "a run alone releases other noise",
+    ),
 }
 
 
-@pytest.mark.parametrize("between", sorted(MUTANTS))
-def test_noise_used_twice_is_found(between: str, tmp_path: Path) -> None:
-    """The real kernel with another address: the same noise for all workers, or for two rounds."""
+@pytest.mark.parametrize("name", sorted(MUTANTS))
+def test_faults_in_the_kernels_are_found(name: str, tmp_path: Path) -> None:
+    """The real kernels but for one line, compiled and audited in a process of their own."""
+    mutant = MUTANTS[name]
     kernels = ROOT / "kernels" if (ROOT / "kernels").is_dir() else ROOT / "fastldp" / "kernels"
     shutil.copytree(ROOT / "fastldp", tmp_path / "fastldp", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(kernels, tmp_path / "fastldp" / "kernels", dirs_exist_ok=True)
     source = tmp_path / "fastldp" / "kernels" / "release.py"
     text = source.read_text(encoding="utf-8")
-    assert text.count(ADDRESS) == 1
-    source.write_text(text.replace(ADDRESS, MUTANTS[between]), encoding="utf-8")
+    assert text.count(mutant.right) == 1
+    source.write_text(text.replace(mutant.right, mutant.wrong), encoding="utf-8")
     script = (
-        "import sys; sys.path[:0] = sys.argv[1:]\n"
+        "import sys; sys.path[:0] = sys.argv[1:3]\n"
         "import fastldp, test_audit\n"
         "assert fastldp.__file__.startswith(sys.argv[1]), fastldp.__file__\n"
-        "print(test_audit.findings(2000))\n"
+        "print(test_audit.findings(2000, workers=int(sys.argv[3])))\n"
     )
-    command = [sys.executable, "-c", script, str(tmp_path), str(Path(__file__).parent)]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert f"noise is correlated between {between}" in found.stdout
+    arguments = [str(tmp_path), str(Path(__file__).parent), str(mutant.workers)]
+    # A cache that goes with it: such kernels must be found nowhere else.
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", script, *arguments]
+    found = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert found.returncode == 0, found.stderr[-2000:]
+    assert mutant.found in found.stdout
+
+
+def test_noise_that_cannot_be_read_out_is_no_finding() -> None:
+    """So many rounds of so strong a contraction that early noise drowns the late: an error, not a verdict."""
+    with pytest.raises(ArgumentError, match="audit fewer rounds"):
+        fl.audit(small(), BUDGET, rounds=1500, transcripts=64)
+    found = fl.audit(small(), BUDGET, rounds=1500, transcripts=64, algorithm=fl.PrimalDual(allocation="static"))
+    assert found.passed, found.summary()
+
+
+def test_a_pair_too_alike_to_show_anything() -> None:
+    problem = small()
+    A = problem.rows.copy()
+    A[4] *= 1 + 1e-6
+    neighbour = Problem(A, -np.ones(6), workers=2, l2=1.0, regularizer=fl.Box(0.25), gradient_bound=1.0)
+    found = fl.audit(problem, BUDGET, rounds=4, neighbour=neighbour, transcripts=2000)
+    assert found.passed
+    assert found.shown_epsilon == 0
+    assert "needs more transcripts" in found.summary()
 
 
 def test_picture_and_plain_values(tmp_path: Path) -> None:

@@ -189,3 +189,5 @@ def test_audit_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_audit_of_too_little(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--transcripts", "20"]) == 2
     assert "give at least 1,024" in capsys.readouterr().err
+    assert main(["audit", "--seed", "-1"]) == 2
+    assert "seed = -1" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from scipy import stats
 import cases
 import fastldp as fl
 import naive
+from fastldp.errors import SamplerWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.gaussian import store_draw
 from fastldp.kernels.jit import serial
@@ -150,14 +151,25 @@ def test_what_the_sampler_adds_to_delta() -> None:
     for epsilon, variances in zip((0.5, 2.0), ledger.variances, strict=True):
         total = 0.0
         for sigma in np.sqrt(variances):
-            total += (20 + q / sigma) * 2.0**-64 * sigma / naive.spacing(sigma)
+            total += (40 + 2 * q / sigma) * 2.0**-64 * sigma / naive.spacing(sigma)
         expected.append((1 + math.exp(epsilon)) * 9 * total)
     assert ledger.sampler_delta == pytest.approx(max(expected), rel=1e-9)
     assert ledger.sampler_delta < 1e-8
     assert f"adds {ledger.sampler_delta:.2g} to δ" in ledger.summary()
+    assert ledger.total_delta == 1e-4 + ledger.sampler_delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(12.0, 1e-5), (1000.0, 1e-5), (1.0, 1e-12)])
+def test_a_sampler_worse_than_delta_is_said(epsilon: float, delta: float) -> None:
+    problem = cases.make("zero").problem
+    with pytest.warns(SamplerWarning, match="more than δ itself"):
+        run = fl.solve(problem, fl.Budget(epsilon, delta), rounds=300, seed=0)
+    assert run.ledger is not None
+    assert delta < run.ledger.sampler_delta <= 1.0
+    assert "holds for ideal normals only" in run.ledger.summary()
 
 
 def test_distance_grows_with_the_query() -> None:
     one, large = sampler.distance(np.ones(1), 1.0), sampler.distance(np.ones(1), 1e6)
-    assert one[0] == pytest.approx(21 * 2.0**-49)
-    assert large[0] == pytest.approx(1e6 * 2.0**-49, rel=1e-3)
+    assert one[0] == pytest.approx(42 * 2.0**-49)
+    assert large[0] == pytest.approx(2e6 * 2.0**-49, rel=1e-3)

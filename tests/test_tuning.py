@@ -1,5 +1,6 @@
 """tune(): the table is what solves of the settings give, on noise no solve has; edges and bad input are named."""
 
+import sys
 import warnings
 from typing import Any
 
@@ -35,7 +36,8 @@ def test_every_setting_is_what_a_solve_on_its_noise_gives(monkeypatch: pytest.Mo
     errors = [trial.error for trial in tuned.trials]
     assert errors == sorted(errors)
     # The same solves, given the repetitions that tuning has.
-    monkeypatch.setattr("fastldp.solve.key_of", lambda seed, k: key_of(seed, FIRST_REPETITION + k))
+    module = sys.modules["fastldp.solve"]  # the name in the package is the function
+    monkeypatch.setattr(module, "key_of", lambda seed, k: key_of(seed, FIRST_REPETITION + k))
     for trial in tuned.trials:
         run = fl.solve(problem, BUDGET, rounds=trial.rounds, algorithm=trial.algorithm, repetitions=2, seed=3)
         assert trial.error == pytest.approx(run.optimality[:, -1].mean(), rel=1e-12)

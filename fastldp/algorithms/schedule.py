@@ -39,6 +39,10 @@ def released(problem: Problem, bound: float, parts: int) -> Sensitivity:
     if bound == 0:
         raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
     query = 2 * bound / (parts * problem.sizes)
+    if float(query.min()) ** 2 < np.finfo(np.float64).tiny:
+        raise DataError(
+            "A", f"gradients of at most {bound:g}", "so small that their squares vanish; scale the features"
+        )
     if problem.dtype == "float32":
         return Sensitivity(query, np.zeros(problem.n))
     # A sum of m terms of norm B/(parts m) is rounded by m units of B/parts at most, in each of the two worlds.
@@ -75,7 +79,7 @@ def ledger_of(
 def refuse_overspending(ledger: Ledger, allocation: Any) -> None:
     """Only a caller's own variances can overspend; the calibrated ones are checked all the same."""
     over = float(np.max(np.atleast_1d(ledger.spent_rho) / ledger.promised_rho))
-    if over > 1:
+    if not over <= 1:
         spends = np.max(np.atleast_1d(ledger.spent_epsilon))
         raise BudgetError(
             "allocation",

@@ -22,9 +22,14 @@ from fastldp.algorithms.isrl import NoisyDescent
 from fastldp.algorithms.local_steps import LocalSteps
 from fastldp.algorithms.primal_dual import Algorithm1
 from fastldp.algorithms.program import Program
+from fastldp.privacy.sampler import spacing
 from fastldp.problem import Problem
 
 Array = NDArray[np.float64]
+Found = tuple[Array, Array, float]
+
+# The share of a spacing that rounding may amount to where releases are checked to lie on their grid.
+TELLING = 0.01
 
 
 class View(NamedTuple):
@@ -43,6 +48,10 @@ class Seen(NamedTuple):
     """(transcripts,): Σ ‖difference of the queries‖²/σ², twice the loss to be expected under the input."""
     noise: Array
     """(transcripts, releases, d): what is left of the releases under the input, over σ: standard normals, if so."""
+    doubt: float
+    """How far off the noise may be for the rounding errors of reading it out of the messages, over σ."""
+    off_grid: float
+    """How far, at most, a release is from the grid, in spacings; zero where the doubt is too large to tell."""
 
 
 def look(input_: Problem, neighbour: Problem, worker: int, schedule: Schedule, start: Array, view: View) -> Seen:
@@ -52,7 +61,9 @@ def look(input_: Problem, neighbour: Problem, worker: int, schedule: Schedule, s
     loss, power, noise = np.zeros(transcripts), np.zeros(transcripts), np.empty((transcripts, releases, d))
     assert schedule.ledger is not None  # without noise there is nothing to tell apart
     deviations = np.sqrt(np.broadcast_to(schedule.ledger.variances, (input_.n, releases))[worker])
-    for k, (x, release) in enumerate(_releases(program, input_, start, view)):
+    spacings = spacing(deviations)
+    doubt = off_grid = 0.0
+    for k, (x, release, size) in enumerate(_releases(program, input_, start, view)):
         query = _query(program, input_, worker, x)
         apart = (_query(program, neighbour, worker, x) - query) / deviations[k]
         left = (release - query) / deviations[k]
@@ -61,43 +72,53 @@ def look(input_: Problem, neighbour: Problem, worker: int, schedule: Schedule, s
         power += square
         # (‖left − apart‖² − ‖left‖²)/2, without the difference of near equals.
         loss += square / 2 - np.einsum("rd,rd->r", left, apart)
-    return Seen(loss, power, noise)
+        # Every release so far has added a few roundings of numbers of this size.
+        error = (8 + k) * 2.0**-53 * size
+        doubt = max(doubt, float(error / deviations[k]))
+        if error < TELLING * spacings[k]:
+            steps = release / spacings[k] - 0.5
+            off_grid = max(off_grid, float(np.abs(steps - np.rint(steps)).max()))
+    return Seen(loss, power, noise, doubt, off_grid)
 
 
 @singledispatch
-def _releases(program: Program, problem: Problem, start: Array, view: View) -> Iterator[tuple[Array, Array]]:
-    """Of every release, where the gradient was taken and what was released: the method, read backwards."""
+def _releases(program: Program, problem: Problem, start: Array, view: View) -> Iterator[Found]:
+    """Of every release, where the gradient was taken and what was released: the method, read backwards.
+
+    And the size of the numbers that it was computed of; zero where it was seen as it is.
+    """
     raise NotImplementedError(f"the adversary does not know {type(program).__name__}")
 
 
 @_releases.register
-def _of_algorithm_1(program: Algorithm1, problem: Problem, start: Array, view: View) -> Iterator[tuple[Array, Array]]:
+def _of_algorithm_1(program: Algorithm1, problem: Problem, start: Array, view: View) -> Iterator[Found]:
     step, n, g = program.step, problem.n, problem.regularizer
     x = np.tile(start, (view.messages.shape[0], 1))
     dual = np.zeros_like(x)
     for t in range(view.messages.shape[1]):
         message, mean = view.messages[:, t], view.broadcasts[:, t]
-        yield x, (x - message) / step - dual - problem.l2 / n * x
+        size = (np.abs(x).max() + np.abs(message).max()) / step + np.abs(dual).max()
+        yield x, (x - message) / step - dual - problem.l2 / n * x, float(size)
         dual = dual + message - mean
         z = message - step * (message - mean)
         x = g.prox(z, step / n) if g.separable else np.stack([g.prox(row, step / n) for row in z])
 
 
 @_releases.register
-def _of_local_steps(program: LocalSteps, problem: Problem, start: Array, view: View) -> Iterator[tuple[Array, Array]]:
+def _of_local_steps(program: LocalSteps, problem: Problem, start: Array, view: View) -> Iterator[Found]:
     # The accounting counts every local release, so the adversary is given every one.
     early, count, step = program.early_releases, program.local_steps, program.step
     x = np.tile(start, (view.messages.shape[0], 1))
     mine, server = np.zeros_like(x), np.zeros_like(x)
     for k in range(early):
-        yield x, view.messages[:, k]
+        yield x, view.messages[:, k], 0.0
         mine = mine + (view.messages[:, k] + problem.l2 * x) / count
     if early:
         server = view.broadcasts[:, 0]
     for t in range((view.messages.shape[1] - early) // count):
         y, new = x, view.broadcasts[:, program.broadcasts(t)]
         for k in range(early + t * count, early + (t + 1) * count):
-            yield y, view.messages[:, k]
+            yield y, view.messages[:, k], 0.0
             y = y - step * (view.messages[:, k] + problem.l2 * y - mine + server)
         if program.variates:
             mine = mine - server + (x - y) / (count * step)
@@ -106,11 +127,9 @@ def _of_local_steps(program: LocalSteps, problem: Problem, start: Array, view: V
 
 
 @_releases.register
-def _of_noisy_descent(
-    program: NoisyDescent, problem: Problem, start: Array, view: View
-) -> Iterator[tuple[Array, Array]]:
+def _of_noisy_descent(program: NoisyDescent, problem: Problem, start: Array, view: View) -> Iterator[Found]:
     for t in range(view.messages.shape[1]):
-        yield view.broadcasts[:, t], view.messages[:, t]
+        yield view.broadcasts[:, t], view.messages[:, t], 0.0
 
 
 def _query(program: Program, problem: Problem, worker: int, x: Array) -> Array:

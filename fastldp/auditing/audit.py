@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from fastldp import memory
 from fastldp.algorithms import Algorithm, PrimalDual, Schedule
 from fastldp.auditing import evidence, pair
 from fastldp.auditing.adversary import Seen, View, look
@@ -20,7 +21,7 @@ from fastldp.privacy.conversions import epsilon_of
 from fastldp.privacy.sampler import DITHERS
 from fastldp.problem import Problem
 from fastldp.recording import Final, Messages
-from fastldp.solve import solve
+from fastldp.solve import ARRAYS_OF_ROUNDS, MOST_ROUNDS, solve
 from fastldp.validation import integer, real
 
 if TYPE_CHECKING:
@@ -31,7 +32,13 @@ Array = NDArray[np.float64]
 # The numbers of the messages of one chunk: some tens of megabytes, whatever the number of transcripts.
 CHUNK = 2**20
 # The numbers of the noise that is checked for independence, once.
-CHECKED = 2**21
+CHECKED = 2**20
+# So many runs are also made alone, and their noise must be the same to so much of σ.
+ALONE = 4
+SAME_NOISE = 1e-3
+# Noise read out of messages may be off by so much of σ for rounding; releases by so much of a spacing from the grid.
+MOST_DOUBT = 1e-3
+OFF_GRID = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +95,18 @@ class Audit:
                 "ε shown",
                 f"{self.shown_epsilon:.4f} at least, with {self.confidence:.0%} confidence, at δ = {self.delta:g}",
             ),
-            ("ε exact", f"{self.exact_epsilon:.4f}: no attack on this pair can show more"),
+            ("ε exact", f"{self.exact_epsilon:.4f}, of ideal releases of this power: no attack can show more"),
             ("ε claimed", f"{self.epsilon:.4f} by the ledger ({self.accounting})"),
-            ("verdict", "nothing contradicts the ledger" if self.passed else "THE LEDGER IS WRONG"),
+            ("verdict", self._verdict()),
         ]
         rows += [("", finding) for finding in self.findings]
         return "\n".join([self.description, "", *(f"  {name:<15} {text}" for name, text in rows)])
+
+    def _verdict(self) -> str:
+        if not self.passed:
+            return "THE LEDGER IS WRONG"
+        more = "" if self.shown_epsilon > 0 else ", but nothing is shown: this pair needs more transcripts"
+        return f"nothing contradicts the ledger{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in it as plain values."""
@@ -114,7 +127,7 @@ def audit(
     *,
     rounds: int,
     neighbour: Problem | None = None,
-    worker: int = 0,
+    worker: int | None = None,
     algorithm: Algorithm | None = None,
     transcripts: int = 100_000,
     confidence: float = 0.95,
@@ -130,7 +143,7 @@ def audit(
     Parameters
     ----------
     neighbour : the other input; where it is not given, both inputs are made of `problem` by replacing one sample of
-        `worker` in the worst way its gradient bound allows.
+        `worker` (the first) in the worst way its gradient bound allows. That bound is then public and enforced.
     transcripts : of each input. More of them show more of ε, and smaller faults.
     confidence : of the lower bound on ε that is shown.
 
@@ -147,13 +160,22 @@ def audit(
     if problem.dtype != "float64":
         raise ArgumentError("problem", problem.dtype, "in float32 the ledger claims nothing; audit it in float64")
     remedy = f"give a worker's number, from 0 to {problem.n - 1}"
-    worker = integer("worker", worker, remedy, at_least=0, at_most=problem.n - 1)
+    if worker is not None:
+        worker = integer("worker", worker, remedy, at_least=0, at_most=problem.n - 1)
+    rounds = integer("rounds", rounds, "give a whole number ≥ 1", at_least=1, at_most=MOST_ROUNDS)
+    memory.refuse_beyond("rounds", 8 * ARRAYS_OF_ROUNDS * rounds, "audit fewer rounds")
+    method = PrimalDual() if algorithm is None else algorithm
+    if not isinstance(method, Algorithm):
+        raise ArgumentError("algorithm", algorithm, "give an instance such as PrimalDual() or ISRLDP(step=0.5)")
+    if n_jobs is not None:
+        n_jobs = integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
     transcripts = integer("transcripts", transcripts, "give a whole number ≥ 2", at_least=2)
     confidence = real("confidence", confidence, "give a number between 0 and 1, such as 0.95", above=0, below=1)
     seed = secrets.randbits(128) if seed is None else seed
     seed = integer("seed", seed, "give a whole number from 0 to 2**128 − 1", at_least=0, at_most=2**128 - 1)
-    inputs = pair.worst(problem, worker) if neighbour is None else pair.given(problem, neighbour)
-    method = PrimalDual() if algorithm is None else algorithm
+    inputs = pair.worst(problem, worker or 0) if neighbour is None else pair.given(problem, neighbour)
+    if worker not in (None, inputs.worker):
+        raise ArgumentError("worker", worker, f"the two problems differ in a sample of worker {inputs.worker}")
     attack = _Attack(inputs, budget, rounds, method, n_jobs)
     _refuse_too_few(attack, transcripts, confidence)
     with tqdm(total=2 * transcripts, unit="transcript", disable=not progress, file=sys.stderr) as bar:
@@ -178,14 +200,16 @@ class _Attack:
         self.thresholds = evidence.Thresholds(self.power)
         self.moments = evidence.Moments(), evidence.Moments()
         self.noise = evidence.Noise(self.ledger.releases, (DITHERS * grids) ** 2 / 12 / variances)
-        self.largest_power = 0.0
+        self.largest_power = self.off_grid = 0.0
         self.correlations: dict[str, Array] = {}
+        self.alone_differs = False
 
     def run(self, transcripts: int, seed: int, bar: Any) -> None:
         numbers = self.ledger.releases * self.worlds[0][0].d
-        size = max(64, CHUNK // numbers)
+        size = max(16, CHUNK // numbers)
         for chunk, begin in enumerate(range(0, transcripts, size)):
             count = min(size, transcripts - begin)
+            noise: list[Array] = []
             for world in (0, 1):
                 seen = self._seen(world, self.worker, count, _seed(seed, chunk, world))
                 # The second input's loss the other way round, so that both are ln(first over second).
@@ -193,9 +217,32 @@ class _Attack:
                 self.moments[world].add(seen)
                 self.noise.add(seen.noise)
                 self.largest_power = max(self.largest_power, float(seen.power.max()))
+                self.off_grid = max(self.off_grid, seen.off_grid)
+                noise.append(seen.noise)
                 bar.update(count)
-                if chunk == world == 0:
-                    self._check_independence(seen, min(count, max(2, CHECKED // numbers)), _seed(seed, chunk, world))
+            if chunk == 0:
+                self._check_independence(noise[0], noise[1], seed)
+                self._check_alone(seed)
+
+    def _check_independence(self, noise: Array, of_neighbour: Array, seed: int) -> None:
+        """Against the neighbour's noise, other seeds' noise, and that of other workers in the same repetitions."""
+        releases, d = noise.shape[1:]
+        count = min(len(noise), max(2, CHECKED // (releases * d)))
+        others = {"the two inputs": of_neighbour[:count]}
+        others["seeds"] = self._seen(0, self.worker, count, _seed(seed, 2**32, 0)).noise
+        n = self.worlds[0][0].n
+        # The next few workers and the last: noise used twice is used by neighbours, or by all.
+        for worker in sorted({(self.worker + k) % n for k in (1, 2, 3, n - 1)} - {self.worker}):
+            name = f"workers {self.worker} and {worker}"
+            others[name] = self._seen(0, worker, count, _seed(seed, 0, 0)).noise
+        self.correlations = evidence.correlations(noise[:count], others)
+
+    def _check_alone(self, seed: int) -> None:
+        """A run alone goes other ways through the engine than runs in company: it must release the same noise."""
+        for chunk in range(ALONE):
+            alone = self._seen(0, self.worker, 1, _seed(seed, chunk, 0)).noise[0]
+            among = self._seen(0, self.worker, 2, _seed(seed, chunk, 0)).noise[0]
+            self.alone_differs |= not np.allclose(alone, among, rtol=0, atol=SAME_NOISE)
 
     def _seen(self, world: int, worker: int, count: int, seed: int) -> Seen:
         input_, neighbour = self.worlds[world]
@@ -212,13 +259,15 @@ class _Attack:
         assert run.messages is not None
         assert run.broadcasts is not None
         start = input_.regularizer.prox(np.zeros(input_.d), 0.0)
-        return look(input_, neighbour, worker, self.schedule, start, View(run.messages, run.broadcasts))
-
-    def _check_independence(self, seen: Seen, count: int, seed: int) -> None:
-        """The same repetitions again, watching the next worker: its noise must be another."""
-        n = self.worlds[0][0].n
-        other = self._seen(0, (self.worker + 1) % n, count, seed).noise if n > 1 else None
-        self.correlations = evidence.correlations(seen.noise[:count], other)
+        seen = look(input_, neighbour, worker, self.schedule, start, View(run.messages, run.broadcasts))
+        if not seen.doubt < MOST_DOUBT:
+            raise ArgumentError(
+                "rounds",
+                self.rounds,
+                "early rounds have so much more noise than late ones that double precision cannot tell the late "
+                "rounds' noise from the messages; audit fewer rounds, or allocation='static'",
+            )
+        return seen
 
     def verdict(self, transcripts: int, confidence: float) -> Audit:
         ledger, n = self.ledger, self.worlds[0][0].n
@@ -240,17 +289,19 @@ class _Attack:
             power=self.largest_power,
             ledger_power=self.power,
             noise_variance=(float(self.noise.variances.min()), float(self.noise.variances.max())),
-            findings=tuple(self._findings(shown, claimed, means, variances)),
+            findings=tuple(self._findings(claimed, means, variances)),
             edges=self.thresholds.edges,
             counts=counts,
             description=f"{self.worlds[0][0]}, worker {self.worker}, step {self.schedule.step:g}, "
             f"{self.rounds:,} rounds, {ledger.allocation} allocation",
         )
 
-    def _findings(self, shown: float, claimed: float, means: Array, variances: Array) -> list[str]:
+    def _findings(self, claimed: float, means: Array, variances: Array) -> list[str]:
         scores = np.array([moments.scores() for moments in self.moments])
-        checks = 4 + len(self.correlations)
+        checks = 6 + len(self.correlations)
         found = []
+        # At the confidence of all other checks, not of the number that is shown.
+        shown = self.thresholds.lower_bound(self.ledger.delta, 1 - evidence.FALSE_ALARM / checks)
         if shown > claimed:
             found.append(f"the transcripts show ε ≥ {shown:.4f}, more than the {claimed:.4f} that is claimed")
         if self.largest_power > self.power * (1 + 1e-9):
@@ -266,6 +317,12 @@ class _Attack:
                 f"the noise of round {_where(variances)} has {self.noise.variances[_where(variances) - 1]:.4f} "
                 f"of the claimed variance, {_worst(variances)} standard errors off"
             )
+        if evidence.alarming(self.noise.misfit(), checks):
+            found.append(f"the noise is not Gaussian: its distribution is {_worst(self.noise.misfit())} deviations off")
+        if self.off_grid > OFF_GRID:
+            found.append(f"releases lie off the public grid, by {self.off_grid:.2f} of its spacing")
+        if self.alone_differs:
+            found.append("a run alone releases other noise than the same run in company")
         for between, values in self.correlations.items():
             if evidence.alarming(values, checks):
                 found.append(f"noise is correlated between {between}: {_worst(values)} standard errors")
@@ -280,8 +337,8 @@ def _common_schedule(inputs: pair.Pair, budget: Budget, rounds: int, method: Alg
         raise ArgumentError(
             "neighbour",
             f"gradient bound {inputs.neighbour.gradient_bound:g}, step {other.step:g}",
-            f"the problem's are {inputs.problem.gradient_bound:g} and {one.step:g}: read off the data, they alone tell "
-            "the two apart; give both problems the same gradient_bound=, and the method a step=",
+            f"the problem's are {inputs.problem.gradient_bound:g} and {one.step:g}: they alone tell the two apart; "
+            "give both problems the same gradient_bound=, and the method a step=",
         )
     return one
 

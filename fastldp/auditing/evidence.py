@@ -16,6 +16,11 @@ Counts = NDArray[np.int64]
 # Checks that a sound mechanism fails fewer than once in a million audits, all together.
 FALSE_ALARM = 1e-6
 BINS = 4000
+# All pairs of so many releases are checked for correlation.
+MOST_RELEASES = 512
+# Cells of equal probability that the noise is counted in.
+CELLS = 64
+QUANTILES = ndtri(np.arange(1, CELLS) / CELLS)
 # The histogram of losses reaches so many standard deviations beyond the two means.
 REACH = 8.0
 
@@ -123,17 +128,20 @@ class Moments:
 
 
 class Noise:
-    """Sums of what is left of each release: mean 0 and variance 1, but for what the dither adds."""
+    """Sums of what is left of each release: mean 0 and variance 1, but for what the dither adds, and Gaussian."""
 
     def __init__(self, releases: int, excess: Array) -> None:
         self._sums, self._squares = np.zeros(releases), np.zeros(releases)
         self._count = 0
         self._expected = 1 + excess
+        self._cells: Counts = np.zeros(CELLS, dtype=np.int64)
 
     def add(self, noise: Array) -> None:
         self._sums += noise.sum(axis=(0, 2))
         self._squares += np.einsum("rtd,rtd->t", noise, noise)
         self._count += noise.shape[0] * noise.shape[2]
+        scaled = (noise / np.sqrt(self._expected)[:, None]).ravel()
+        self._cells += np.bincount(np.searchsorted(QUANTILES, scaled), minlength=CELLS)
 
     def scores(self) -> tuple[Array, Array]:
         """Of every release, how many standard errors its mean and its variance are off."""
@@ -141,27 +149,48 @@ class Noise:
         variances = (self._squares / self._count / self._expected - 1) * math.sqrt(self._count / 2)
         return means, variances
 
+    def misfit(self) -> Array:
+        """χ² of all of it in cells of equal probability, as a standard normal (Wilson and Hilferty)."""
+        expected, free = self._cells.sum() / CELLS, CELLS - 1
+        chi_squared = float(np.sum((self._cells - expected) ** 2)) / expected
+        return np.array([((chi_squared / free) ** (1 / 3) - (1 - 2 / (9 * free))) / math.sqrt(2 / (9 * free))])
+
     @property
     def variances(self) -> Array:
         """(releases,): the variance of the noise over the claimed one."""
         return np.asarray(self._squares / self._count / self._expected)
 
 
-def correlations(noise: Array, other: Array | None) -> dict[str, Array]:
-    """Standard errors by which noise is correlated: between all rounds, coordinates, next transcripts, and workers."""
-    _, rounds, d = noise.shape
-    scores = {"transcripts": _score(noise[:-1] * noise[1:])}
-    if rounds > 1:
-        scores["rounds"] = _pairs(noise.transpose(1, 0, 2).reshape(rounds, -1))
-    if d > 1:
-        scores["coordinates"] = _pairs(noise.transpose(2, 0, 1).reshape(d, -1))
-    if other is not None:
-        scores["workers"] = _score(noise * other)
+def correlations(noise: Array, others: dict[str, Array]) -> dict[str, Array]:
+    """Standard errors by which noise is correlated, in value and in size, with itself and with other noise.
+
+    Between all pairs of rounds and of coordinates, next transcripts, and all pairs of a round here and one there.
+    """
+    scores = {}
+    for how, own, theirs in (
+        ("", noise, others),
+        (", in size", _sizes(noise), {name: _sizes(other) for name, other in others.items()}),
+    ):
+        rows = _rounds(own)
+        scores[f"transcripts{how}"] = np.array([np.sum(own[:-1] * own[1:]) / math.sqrt(own[1:].size)])
+        if len(rows) > 1:
+            scores[f"rounds{how}"] = _pairs(rows)
+        if own.shape[2] > 1:
+            scores[f"coordinates{how}"] = _pairs(own.transpose(2, 0, 1).reshape(own.shape[2], -1))
+        for name, other in theirs.items():
+            scores[name + how] = (rows @ _rounds(other).T / math.sqrt(rows.shape[1])).ravel()
     return scores
 
 
-def _score(products: Array) -> Array:
-    return np.array([products.sum() / math.sqrt(products.size)])
+def _sizes(noise: Array) -> Array:
+    return np.asarray((noise**2 - 1) / math.sqrt(2))
+
+
+def _rounds(noise: Array) -> Array:
+    """(releases, numbers): of long runs the first and the last releases, so that all pairs fit in memory."""
+    half = MOST_RELEASES // 2
+    some = noise if noise.shape[1] <= MOST_RELEASES else np.concatenate([noise[:, :half], noise[:, -half:]], axis=1)
+    return some.transpose(1, 0, 2).reshape(some.shape[1], -1)
 
 
 def _pairs(series: Array) -> Array:

@@ -12,8 +12,8 @@ from fastldp.problem import Problem
 
 # A replaced sample is so many times longer than B: its clipped gradient has length B while |margin| < ln(5 − 1).
 OVERSIZE = 5.0
-# A target of the squared loss so far away that its sample's gradient is always clipped.
-FAR_TARGET = 100.0
+# A target of the squared loss is farther away than B by this: its gradient is clipped while |x| stays below it.
+FAR_TARGET = 1000.0
 
 
 class Pair(NamedTuple):
@@ -61,7 +61,7 @@ def worst(problem: Problem, worker: int) -> Pair:
         if problem.loss == "logistic":
             rows[row, coordinate] = sign * OVERSIZE * bound
         else:
-            rows[row, coordinate], targets[row] = bound, -sign * FAR_TARGET
+            rows[row, coordinate], targets[row] = 1.0, -sign * (bound + FAR_TARGET)
         pair.append(_with_data(problem, rows, targets))
     return Pair(pair[0], pair[1], worker)
 

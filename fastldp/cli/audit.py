@@ -12,6 +12,7 @@ import fastldp as fl
 from fastldp import figures
 from fastldp.algorithms import ALLOCATIONS
 from fastldp.privacy import METHODS
+from fastldp.validation import integer
 
 SUMMARY = "attack the kernels: can transcripts of two neighbouring inputs be told apart by more than the ledger says?"
 EXAMPLES = """\
@@ -44,6 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    sizes = {"workers": arguments.workers, "samples": arguments.samples, "features": arguments.features}
+    for name, size in sizes.items():
+        integer(name, size, "give a whole number ≥ 1", at_least=1)
+    integer("seed", arguments.seed, "give a whole number ≥ 0", at_least=0)
     if arguments.plot:
         figures.require_format(arguments.plot)
     budget = fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting)

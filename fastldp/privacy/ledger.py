@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,11 +98,17 @@ class Ledger:
         """What the sampler's distance from true normals adds to δ, at most; NaN in float32, where it is not bounded."""
         if self.precision != "float64":
             return float("nan")
-        adds = [
-            (1 + np.exp(epsilon)) * np.sum(sampler.distance(np.sqrt(factor * self.shape), self.largest_query))
-            for epsilon, factor in {*zip(self.promised_epsilon.tolist(), self.factors.tolist(), strict=True)}
-        ]
-        return float(self.dimension * max(adds))
+        largest = 0.0
+        for epsilon, factor in {*zip(self.promised_epsilon.tolist(), self.factors.tolist(), strict=True)}:
+            apart = self.dimension * float(np.sum(sampler.distance(np.sqrt(factor * self.shape), self.largest_query)))
+            # (1 + e^ε) D, which is beyond all promises long before it overflows.
+            largest = max(largest, (1 + math.exp(min(epsilon, 100.0))) * apart)
+        return min(1.0, largest)
+
+    @property
+    def total_delta(self) -> float:
+        """δ as promised for ideal normals, and what the sampler adds to it."""
+        return self.delta + self.sampler_delta
 
     @property
     def releases(self) -> int:
@@ -145,7 +152,8 @@ class Ledger:
 
     def _sampler(self) -> str:
         if self.precision == "float64":
-            return f"ChaCha20, Box-Muller, on a grid of σ/2¹⁵ or finer: adds {self.sampler_delta:.2g} to δ"
+            adds = f"ChaCha20, Box-Muller, on a grid of σ/2¹⁵ or finer: adds {self.sampler_delta:.2g} to δ"
+            return adds if self.sampler_delta <= self.delta else f"{adds}, so the promise holds for ideal normals only"
         return "in float32, off the grid: for exploration, not to be deployed"
 
     def to_dict(self) -> dict[str, Any]:

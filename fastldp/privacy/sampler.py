@@ -10,13 +10,15 @@ that expectation is at most the sum of
 - 5.5 for the radius: given u2, each boundary lies in one of the 2⁵³ intervals of u1, and (σ/s) 8.6 |cos 2πu2| of them
   are in reach, as r is at most 8.6; E|cos| = 2/π. The last interval, u1 < 2⁻⁵³, is endless, but 2⁻⁵³ likely: 0.1;
 - 5.1 for the angle: given u1, a turn passes (σ/s) 4r boundaries, each in one of the 2⁵³ intervals of u2; E r = √(π/2);
-- 8.3 for rounding: N̂ is computed to E|N̂ − N| < 1 (a test measures it in extended precision), and the sum rounds by
-  (E|N| + |q|/σ)/2. Either error may lead to a boundary on either side, so it counts twice: 2.8 + |q|/σ. And 5.5 more,
-  for what is computed stands at one end of its interval rather than anywhere in it.
+- 22.3 + 2|q|/σ for rounding: N̂ is off by 8.5 |N̂| units at most (2 ulp of logarithm, sine and cosine, half a unit an
+  operation; a test finds 3.2) and the sum by a unit of itself. Either error may lead to a boundary on either side, so
+  it counts twice: 2 · 9.5 E|N| = 15.2, and 2|q|/σ. And 5.5 more, and as much as rounds up the sum, for what is computed
+  stands at one end of its interval rather than anywhere in it.
 
-Summed, and rounded up: (20 + |q|/σ) 2⁻⁶⁴ σ/s a number, less than 2⁻⁴³ while |q| < 10 σ. Distances of releases add up,
+Summed, and rounded up: (40 + 2|q|/σ) 2⁻⁶⁴ σ/s a number, less than 2⁻⁴² while |q| < 10 σ. Distances of releases add up,
 each given those before; and if the laws for two neighbouring inputs are each within D of ideal ones that are (ε, δ)
-apart, they are (ε, δ + (1 + e^ε) D) apart. That the cipher's words are uniform is taken for granted.
+apart, they are (ε, δ + (1 + e^ε) D) apart. So the promise is one of small ε: at ε = 20 the factor is half a billion.
+That the cipher's words are uniform is taken for granted.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def spacing(deviations: Array) -> Array:
 def distance(deviations: Array, largest_query: float) -> Array:
     """The total variation between one released number and its ideal.
 
-    >>> bool(distance(np.array([1.0]), 1.0) < 2.0**-44)
+    >>> bool(distance(np.array([1.0]), 1.0) < 2.0**-43)
     True
     """
-    return np.asarray((20 + largest_query / deviations) * 2.0**-53 / DITHERS * (deviations / spacing(deviations)))
+    return np.asarray((40 + 2 * largest_query / deviations) * 2.0**-53 / DITHERS * (deviations / spacing(deviations)))

@@ -27,11 +27,11 @@ ROOT = Path(fl.__file__).parent.parent
 BUDGET = fl.Budget(2.0, 1e-3)
 
 
-def small(**changes: Any) -> Problem:
-    """Within the box both gradients of a replaced sample are clipped."""
+def small(wide: bool = False, **changes: Any) -> Problem:
+    """Within the box both gradients of a replaced sample are clipped; wide, it has two pairs of coordinates."""
     A = np.array([[0.6, 0.8], [-1.0, 0.0], [0.0, 1.0], [0.8, -0.6], [0.6, -0.8], [1.0, 0.0]])
     given: dict[str, Any] = {"workers": 2, "l2": 1.0, "regularizer": fl.Box(0.25), "gradient_bound": 1.0}
-    return Problem(A, [1, -1, 1, 1, -1, 1], **(given | changes))
+    return Problem(np.hstack([A, A[::-1]]) if wide else A, [1, -1, 1, 1, -1, 1], **(given | changes))
 
 
 METHODS = {
@@ -295,7 +295,7 @@ def test_faults_in_the_kernels_are_found(name: str, tmp_path: Path) -> None:
         "import sys; sys.path[:0] = sys.argv[1:3]\n"
         "import fastldp, test_audit\n"
         "assert fastldp.__file__.startswith(sys.argv[1]), fastldp.__file__\n"
-        "print(test_audit.findings(2000, workers=int(sys.argv[3])))\n"
+        "print(test_audit.findings(2000, wide=True, workers=int(sys.argv[3])))\n"
     )
     arguments = [str(tmp_path), str(Path(__file__).parent), str(mutant.workers)]
     # A cache that goes with it: such kernels must be found nowhere else.
@@ -309,8 +309,8 @@ def test_faults_in_the_kernels_are_found(name: str, tmp_path: Path) -> None:
 def test_noise_that_cannot_be_read_out_is_no_finding() -> None:
     """So many rounds of so strong a contraction that early noise drowns the late: an error, not a verdict."""
     with pytest.raises(ArgumentError, match="audit fewer rounds"):
-        fl.audit(small(), BUDGET, rounds=1500, transcripts=64)
-    found = fl.audit(small(), BUDGET, rounds=1500, transcripts=64, algorithm=fl.PrimalDual(allocation="static"))
+        fl.audit(small(), BUDGET, rounds=1500, transcripts=256)
+    found = fl.audit(small(), BUDGET, rounds=1500, transcripts=256, algorithm=fl.PrimalDual(allocation="static"))
     assert found.passed, found.summary()
 
 

@@ -64,6 +64,7 @@ def test_solve_prints_the_bound_beside_what_was_measured(capsys: pytest.CaptureF
     assert f"allows all T ≥ {theory.min_rounds(problem, budget):,}\n" in below
 
 
+@pytest.mark.filterwarnings("ignore::fastldp.errors.SamplerWarning")
 def test_solve_says_that_table_1_wants_more_rounds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SHORT, "--epsilon", "100"]) == 0
     assert "; this run has fewer" in capsys.readouterr().out

@@ -62,7 +62,7 @@ def look(input_: Problem, neighbour: Problem, worker: int, schedule: Schedule, s
     assert schedule.ledger is not None  # without noise there is nothing to tell apart
     deviations = np.sqrt(np.broadcast_to(schedule.ledger.variances, (input_.n, releases))[worker])
     spacings = spacing(deviations)
-    doubt = off_grid = 0.0
+    doubt = off_grid = largest = 0.0
     for k, (x, release, size) in enumerate(_releases(program, input_, start, view)):
         query = _query(program, input_, worker, x)
         apart = (_query(program, neighbour, worker, x) - query) / deviations[k]
@@ -72,8 +72,9 @@ def look(input_: Problem, neighbour: Problem, worker: int, schedule: Schedule, s
         power += square
         # (‖left − apart‖² − ‖left‖²)/2, without the difference of near equals.
         loss += square / 2 - np.einsum("rd,rd->r", left, apart)
-        # Every release so far has added a few roundings of numbers of this size.
-        error = (8 + k) * 2.0**-53 * size
+        # Every release so far has added a few roundings of numbers of its size, and they stay.
+        largest = max(largest, size)
+        error = (8 + k) * 2.0**-53 * largest
         doubt = max(doubt, float(error / deviations[k]))
         if error < TELLING * spacings[k]:
             steps = release / spacings[k] - 0.5

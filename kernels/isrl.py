@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fastldp.kernels.gradient import Samples
 from fastldp.kernels.jit import formula, parallel, serial
 from fastldp.kernels.prox import BOX_L1, box_l1, project_row
-from fastldp.kernels.release import Transcript, mean_over_workers, note_failures, release_gradient
+from fastldp.kernels.release import TAKERS, Transcript, keep_release, mean_over_workers, note_failures, release_gradient
 from fastldp.kernels.simd import broadcast, fma, keep_apart, load, store
 
 Floats = NDArray[np.floating[Any]]
@@ -46,11 +46,11 @@ class Method(NamedTuple):
     coefficients: Floats  # (rounds of the call, 4, lanes): mix, pull, step, share
 
 
-@formula
-def _keep(now: int, purpose: int, i: int, j: int, h: Any, state: Any, method: Any, seen: Any) -> None:
+def _keep(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
     store(h, state.half, i, j)
-    if i == seen.worker:
-        store(h, seen.messages, now, j)
+
+
+TAKERS[Method] = _keep
 
 
 @serial
@@ -60,7 +60,9 @@ def _visit(
     """The releases of a range of workers."""
     keep_apart()  # a function of its own, which both kernels below share
     for i in range(workers[0], workers[1]):
-        release_gradient(_keep, t - first, t, 0, i, state.point, 0, state, samples, method, release, seen)
+        release_gradient(t - first, t, 0, i, state.point, 0, state, samples, method, release)
+        if i == seen.worker:
+            keep_release(t - first, i, state, seen)
 
 
 @formula

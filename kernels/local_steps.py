@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fastldp.kernels.gradient import Samples
 from fastldp.kernels.jit import formula, parallel, serial
-from fastldp.kernels.release import Transcript, mean_over_workers, note_failures, release_gradient
+from fastldp.kernels.release import TAKERS, Transcript, keep_release, mean_over_workers, note_failures, release_gradient
 from fastldp.kernels.simd import broadcast, fma, keep_apart, load, store
 
 Floats = NDArray[np.floating[Any]]
@@ -22,7 +22,7 @@ class State(NamedTuple):
 
     Y: Floats  # (n, d, lanes): the workers' own models y
     control: Floats  # (n, d, lanes): cᵢ
-    half: Floats  # (n, d, lanes): gradients
+    half: Floats  # (n, d, lanes): gradients first, then what is released of them
     model: Floats  # (1, d, lanes): the server's x
     server_control: Floats  # (1, d, lanes): c
     failed: NDArray[np.int64]  # (lanes,): the first round whose model is not finite, or 0
@@ -40,24 +40,36 @@ class Method(NamedTuple):
     clip: Floats  # (1, lanes): C
 
 
-@formula
-def _local_step(now: int, k: int, i: int, j: int, h: Any, state: Any, method: Any, seen: Any) -> None:
+class WarmStart(NamedTuple):
+    """The same numbers, for the releases before the first round."""
+
+    loss: int
+    local_steps: int
+    variates: bool
+    step: Floats
+    server_step: Floats
+    shrink: Floats
+    clip: Floats
+
+
+def _local_step(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
     """y ← y − η(∇fᵢ(y) + noise − cᵢ + c), coordinate j."""
     y = load(state.Y, i, j)
     correction = load(state.server_control, 0, j) - load(state.control, i, j)
     direction = fma(load(method.shrink, 0), y, h) + correction
     store(y - load(method.step, 0) * direction, state.Y, i, j)
-    if i == seen.worker:
-        store(h, seen.messages, now * method.local_steps + k, j)
+    store(h, state.half, i, j)
 
 
-@formula
-def _first_variate(now: int, k: int, i: int, j: int, h: Any, state: Any, method: Any, seen: Any) -> None:
-    """cᵢ as the mean of K noisy gradients at x: the k-th of them."""
+def _first_variate(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
+    """cᵢ as the mean of K noisy gradients at x: one of them."""
     share = fma(load(method.shrink, 0), load(state.model, 0, j), h) / float(method.local_steps)
     store(load(state.control, i, j) + share, state.control, i, j)
-    if i == seen.worker:
-        store(h, seen.messages, k, j)
+    store(h, state.half, i, j)
+
+
+TAKERS[Method] = _local_step
+TAKERS[WarmStart] = _first_variate
 
 
 @serial
@@ -71,7 +83,9 @@ def _visit(
         for j in range(state.Y.shape[1]):
             store(load(state.model, 0, j), state.Y, i, j)
         for k in range(method.local_steps):
-            release_gradient(_local_step, t - first, t, k, i, state.Y, i, state, samples, method, release, seen)
+            release_gradient(t - first, t, k, i, state.Y, i, state, samples, method, release)
+            if i == seen.worker:
+                keep_release((t - first) * method.local_steps + k, i, state, seen)
         if method.variates:
             for j in range(state.Y.shape[1]):
                 moved = load(state.model, 0, j) - load(state.Y, i, j)
@@ -95,7 +109,7 @@ def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
 
 
 @serial
-def warm_start(state: State, samples: Samples, method: Method, release: Any, seen: Transcript) -> None:
+def warm_start(state: State, samples: Samples, method: WarmStart, release: Any, seen: Transcript) -> None:
     """The control variates as means of K noisy gradients at the start: the releases of a round 0."""
     n, d = state.Y.shape[0], state.Y.shape[1]
     zero = broadcast(0.0, load(method.step, 0))
@@ -103,7 +117,9 @@ def warm_start(state: State, samples: Samples, method: Method, release: Any, see
         for j in range(d):
             store(zero, state.control, i, j)
         for k in range(method.local_steps):
-            release_gradient(_first_variate, 0, 0, k, i, state.model, 0, state, samples, method, release, seen)
+            release_gradient(0, 0, k, i, state.model, 0, state, samples, method, release)
+            if i == seen.worker:
+                keep_release(k, i, state, seen)
     for j in range(d):
         c = mean_over_workers(state.control, j)
         store(c, state.server_control, 0, j)

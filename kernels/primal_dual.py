@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fastldp.kernels.gradient import Samples
 from fastldp.kernels.jit import formula, parallel, serial
 from fastldp.kernels.prox import BOX_L1, box_l1, project_row
-from fastldp.kernels.release import Transcript, draw_ahead, mean_over_workers, note_failures, release_gradient
+from fastldp.kernels.release import TAKERS, Transcript, draw_ahead, mean_over_workers, note_failures, release_gradient
 from fastldp.kernels.simd import fma, keep_apart, load, store
 
 Floats = NDArray[np.floating[Any]]
@@ -41,15 +41,12 @@ class Method(NamedTuple):
     size: Floats  # (1, lanes): the bound α of the box, or the radius of the set
 
 
-@formula
-def _half_step(now: int, purpose: int, i: int, j: int, h: Any, state: Any, method: Any, seen: Any) -> None:
+def _half_step(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
     """Coordinate j of worker i's message, up to its dual part: x − γ(∇fᵢ(x)/n + ζ)."""
     x = load(state.X, i, j)
     step = load(method.step, 0)
     half = x - step * fma(load(method.shrink, 0), x, h)
     store(half, state.half, i, j)
-    if i == seen.worker:
-        store(half - step * load(state.dual, i, j), seen.messages, now, j)
 
 
 @formula
@@ -85,6 +82,9 @@ def _average(now: int, t: int, state: Any, seen: Any) -> None:
             store(load(state.mean, 0, j), seen.broadcasts, now, j)
 
 
+TAKERS[Method] = _half_step
+
+
 @serial
 def _visit(
     t: int, first: int, workers: tuple[int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
@@ -94,7 +94,11 @@ def _visit(
     for i in range(workers[0], workers[1]):
         if t > first:
             _receive(i, state, method)
-        release_gradient(_half_step, t - first, t, 0, i, state.X, i, state, samples, method, release, seen)
+        release_gradient(t - first, t, 0, i, state.X, i, state, samples, method, release)
+        if i == seen.worker:
+            step = load(method.step, 0)
+            for j in range(state.X.shape[1]):
+                store(load(state.half, i, j) - step * load(state.dual, i, j), seen.messages, t - first, j)
 
 
 @serial

@@ -6,6 +6,7 @@ block is a vector of lanes. In sample lanes there is one run, the arrays lack th
 loops turn arrays without axes into scalars, so a single number of a run is kept as an array of one.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,9 +63,22 @@ class Transcript(NamedTuple):
     broadcasts: Floats  # (rounds of the call, d, lanes)
 
 
+# What each method does with a coordinate of a release, by the type of its numbers.
+TAKERS: dict[type, Callable[..., None]] = {}
+
+
+def take(i: Any, j: Any, h: Any, state: Any, method: Any) -> Any:
+    """Coordinate j of what worker i releases, for the method to use."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(take, inline="always")
+def _by_type_of_method(i: Any, j: Any, h: Any, state: Any, method: Any) -> Any:
+    return TAKERS[method.instance_class]
+
+
 @formula
 def release_gradient(
-    then: Any,
     now: int,
     t: int,
     purpose: int,
@@ -75,9 +89,8 @@ def release_gradient(
     samples: Any,
     method: Any,
     release: Any,
-    seen: Any,
 ) -> None:
-    """Release worker i's gradient at points[row]: `then` is called with each coordinate of it.
+    """Release worker i's gradient at points[row]; the method takes it coordinate by coordinate.
 
     The noise is that of round t, which is round `now` of the call, and of a purpose. `state.half[i]` is room for it.
     """
@@ -88,28 +101,22 @@ def release_gradient(
     if release.mode == EXACT:
         for j in range(points.shape[1]):
             h = load(state.half, i, j) * load(release.weight, i)
-            then(now, purpose, i, j, h, state, method, seen)
+            take(i, j, h, state, method)
     else:
-        _add_noise(then, now, t, purpose, i, state, method, release, seen)
+        _add_noise(now, t, purpose, i, state, method, release)
 
 
-def _add_noise(
-    then: Any, now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any, seen: Any
-) -> Any:
+def _add_noise(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
     """Worker i's releases of the gradient in `state.half`, by the type of the release."""
     raise NotImplementedError("only compiled code calls this")
 
 
 @overload(_add_noise, inline="always")
-def _by_type_of_release(
-    then: Any, now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any, seen: Any
-) -> Any:
+def _by_type_of_release(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
     return {Release: _noise_of_runs, SingleRelease: _noise_of_rounds}[release.instance_class]
 
 
-def _noise_of_runs(
-    then: Any, now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any, seen: Any
-) -> Any:
+def _noise_of_runs(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
     d = state.half.shape[1]
     deviation = load(release.deviations, now) * load(release.factors, i)
     weight = load(release.weight, i)
@@ -121,22 +128,20 @@ def _noise_of_runs(
             n0, n1 = box_muller(deviation, a[k], b[k], a[k + 1], b[k + 1])
             u0, u1 = dither(deviation, b[k]), dither(deviation, b[k + 1])
             h0 = privatize(release.mode, load(state.half, i, j + k) * weight, common, n0, u0)
-            then(now, purpose, i, j + k, h0, state, method, seen)
+            take(i, j + k, h0, state, method)
             if j + k + 1 < d:
                 h1 = privatize(release.mode, load(state.half, i, j + k + 1) * weight, common, n1, u1)
-                then(now, purpose, i, j + k + 1, h1, state, method, seen)
+                take(i, j + k + 1, h1, state, method)
 
 
-def _noise_of_rounds(
-    then: Any, now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any, seen: Any
-) -> Any:
+def _noise_of_rounds(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
     lane_of_t = t % release.normals.shape[2]
     weight = load(release.weight, i)
     common = on_grid(load(release.deviations, now) * load(release.factors, i))
     for j in range(state.half.shape[1]):
         normal, dither = load(release.normals, i, j, lane_of_t), load(release.dithers, i, j, lane_of_t)
         h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)
-        then(now, purpose, i, j, h, state, method, seen)
+        take(i, j, h, state, method)
 
 
 def _draw_ahead(t: Any, i: Any, release: Any) -> Any:
@@ -168,6 +173,13 @@ def draw_ahead(t: int, workers: tuple[int, int], release: Any) -> None:
     keep_apart()  # the cipher among the gradients makes LLVM spoil these
     for i in range(workers[0], workers[1]):
         _draw_ahead(t, i, release)
+
+
+@formula
+def keep_release(number: int, i: int, state: Any, seen: Any) -> None:
+    """What worker i has just released, which the method left in `state.half`, to the transcript."""
+    for j in range(state.half.shape[1]):
+        store(load(state.half, i, j), seen.messages, number, j)
 
 
 @formula

@@ -145,7 +145,7 @@ class LocalSteps(Program):
         state.server_control.fill(0.0)
 
     def warm_up(self, state: kernels.State, samples: Any, method: Any, release: Any, seen: Any) -> None:
-        kernels.warm_start(state, samples, method, release, seen)
+        kernels.warm_start(state, samples, kernels.WarmStart(*method), release, seen)
 
     def models(self, state: kernels.State) -> NDArray[Any]:
         return state.model

@@ -58,8 +58,7 @@ class Runs:
         self.consensus = np.full((repetitions, records), np.nan)
         self.distance = np.full((repetitions, records), np.nan)
         watched = self.plan.worker >= 0
-        releases = self.schedule.program.releases(self.rounds)
-        self.messages = np.full((repetitions, releases, d), np.nan) if watched else None
+        self.messages = np.full((repetitions, self.releases, d), np.nan) if watched else None
         answers = self.schedule.program.broadcasts(self.rounds)
         self.broadcasts = np.full((repetitions, answers, d), np.nan) if watched else None
 
@@ -67,6 +66,11 @@ class Runs:
     def rounds(self) -> int:
         """T."""
         return self.schedule.deviations.size
+
+    @property
+    def releases(self) -> int:
+        """How many noisy gradients each worker releases."""
+        return self.schedule.program.releases(self.rounds)
 
     def over(self, repetitions: Any = slice(None)) -> NDArray[np.bool_]:
         """Of which of these repetitions nothing is left to be done."""

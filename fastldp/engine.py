@@ -64,7 +64,9 @@ def execute(
     single = sum(len(pack) for pack in packs) == 1 and packs[0][0].runs.schedule.program.lanes_of_samples
     alone = single and not (dense and padding(problem) > MOST_PADDING)
     samples = samples_in_panels(problem) if alone and dense else samples_in_rows(problem)
-    cost = PRODUCT * work + COORDINATE * problem.n * problem.d + ROUND
+    # Blocks may differ in their local steps; the longest come first, and segments are cut for them.
+    most_steps = max(runs.schedule.program.local_steps for runs in jobs)
+    cost = most_steps * (PRODUCT * work + COORDINATE * problem.n * problem.d) + ROUND
     length = max(1, int(SEGMENT_NANOSECONDS / cost))
 
     last = threading.local()
@@ -105,7 +107,7 @@ def pack(jobs: Sequence[Runs], lanes: int, lines: int = 1) -> list[list[Lane]]:
     A block has `lines` lines of lanes, or one where no more runs are left than fill it.
     """
     by_kind: dict[tuple[object, ...], list[Lane]] = {}
-    for runs in sorted(jobs, key=lambda runs: -runs.rounds):
+    for runs in sorted(jobs, key=lambda runs: -runs.releases):
         by_kind.setdefault(runs.lane_mates, []).extend(Lane(runs, k) for k in range(len(runs.keys)))
     packs = []
     for mates in by_kind.values():
@@ -114,7 +116,7 @@ def pack(jobs: Sequence[Runs], lanes: int, lines: int = 1) -> list[list[Lane]]:
             size = lanes if len(mates) - begin <= lanes else lines * lanes
             packs.append(mates[begin : begin + size])
             begin += size
-    return sorted(packs, key=lambda mates: -mates[0].runs.rounds)
+    return sorted(packs, key=lambda mates: -mates[0].runs.releases)
 
 
 def available_cores() -> int:

@@ -91,9 +91,12 @@ class Solution:
     means: Array
     """(repetitions, records, d): x̄."""
     messages: Array | None
-    """(repetitions, T, d): what the server saw of the watched worker."""
+    """(repetitions, releases, d): what the server saw of the watched worker. Of the baselines, each noisy gradient:
+    K a round for the local methods, whose accounting counts every one, after the warm start's."""
     broadcasts: Array | None
-    """(repetitions, T, d): what the server answered, the average of all workers' messages; kept with the messages."""
+    """(repetitions, T, d): what the server sent, kept with the messages: the average of all messages for `PrimalDual`,
+    the new model for the local methods (after the server's control variate of a warm start), and for `ISRLDP` the
+    point where the round's gradients were taken."""
     ledger: Ledger | None
     """What was promised and spent; None for a solve without a budget, which is not private."""
     status: Status

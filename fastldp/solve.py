@@ -11,6 +11,7 @@ import types
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -77,19 +78,12 @@ def solve(
     >>> run.ledger.spent_epsilon <= 1.0
     True
     """
-    if not isinstance(problem, Problem):
-        raise ArgumentError("problem", problem, "give a fastldp.Problem")
-    if budget is not None and not isinstance(budget, Budget):
-        raise ArgumentError("budget", budget, "give a Budget(epsilon, delta), or None for a run without noise")
+    check_common(problem, budget, n_jobs, seed)
     method = PrimalDual() if algorithm is None else algorithm
     if not isinstance(method, Algorithm):
         raise ArgumentError("algorithm", algorithm, "give an instance such as PrimalDual() or ISRLDP(step=0.5)")
     rounds = integer("rounds", rounds, "give a whole number ≥ 1", at_least=1, at_most=MOST_ROUNDS)
     repetitions = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
-    if n_jobs is not None:
-        n_jobs = integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
-    if seed is not None:
-        seed = integer("seed", seed, "give a whole number from 0 to 2**256 − 1", at_least=0, at_most=2**256 - 1)
     memory.refuse_beyond("rounds", 8 * ARRAYS_OF_ROUNDS * rounds, "ask for fewer rounds")
     wanted = plan(record, rounds, problem.n)
     start = starting_point(problem, x0)
@@ -104,16 +98,29 @@ def solve(
             stacklevel=2,
         )
     optimum = optimum_or_nan(problem)
+    seed = None if seed is None else int(seed)
     secret = secrets.randbits(256) if seed is None else seed
     keys = np.stack([key_of(secret, repetition) for repetition in range(repetitions)])
     runs = Runs(problem, schedule, start, keys, wanted, optimum)
     execute(problem, [runs], n_jobs=n_jobs, progress=progress)
-    solution = _solution(runs, seed, seconds=time.perf_counter() - began)
+    solution = _solution(runs, method, seed, seconds=time.perf_counter() - began)
     if throw and solution.status.outcome is Outcome.DIVERGED:
         raise DivergedError(solution)
     if throw and solution.status.outcome is Outcome.INTERRUPTED:
         raise InterruptedSolve(solution)
     return solution
+
+
+def check_common(problem: Any, budget: Any, n_jobs: Any, seed: Any) -> None:
+    """What every entry refuses before it begins."""
+    if not isinstance(problem, Problem):
+        raise ArgumentError("problem", problem, "give a fastldp.Problem")
+    if budget is not None and not isinstance(budget, Budget):
+        raise ArgumentError("budget", budget, "give a Budget(epsilon, delta), or None for a run without noise")
+    if n_jobs is not None:
+        integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
+    if seed is not None:
+        integer("seed", seed, "give a whole number from 0 to 2**256 − 1", at_least=0, at_most=2**256 - 1)
 
 
 def execute(problem: Problem, jobs: Sequence[Runs], *, n_jobs: int | None, progress: bool) -> None:
@@ -180,7 +187,7 @@ def _refuse_what_cannot_fit(problem: Problem, wanted: Plan, rounds: int, release
     memory.refuse_beyond("repetitions", needed, "ask for fewer repetitions, records or messages")
 
 
-def _solution(runs: Runs, seed: int | None, seconds: float) -> Solution:
+def _solution(runs: Runs, method: Algorithm, seed: int | None, seconds: float) -> Solution:
     scale = float(runs.optimum @ runs.optimum)
     with np.errstate(over="ignore"):  # of a run that diverged
         distance = runs.distance / (scale if scale > 0 else 1.0)
@@ -196,9 +203,14 @@ def _solution(runs: Runs, seed: int | None, seconds: float) -> Solution:
         status=_status(runs),
         seed=seed,
         seconds=seconds,
-        description=f"{runs.problem}, step {runs.schedule.step:g}, {runs.rounds:,} rounds",
+        description=f"{runs.problem}, {_shown(method)}, step {runs.schedule.step:g}, {runs.rounds:,} rounds",
         objective_of=runs.problem.objective,
     )
+
+
+def _shown(method: Algorithm) -> str:
+    """A method for people: what it is called with, unless that is an array of thousands."""
+    return type(method).__name__ if len(repr(method)) > 120 else repr(method)
 
 
 def _status(runs: Runs) -> Status:

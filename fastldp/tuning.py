@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp import memory
 from fastldp.algorithms import Algorithm
 from fastldp.block import Runs
 from fastldp.errors import ArgumentError, GridEdgeWarning
@@ -19,7 +20,7 @@ from fastldp.kernels.chacha import key_of
 from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
 from fastldp.recording import Final, plan
-from fastldp.solve import MOST_ROUNDS, execute, optimum_or_nan, starting_point
+from fastldp.solve import MOST_ROUNDS, check_common, execute, optimum_or_nan, starting_point
 from fastldp.validation import integer
 
 Array = NDArray[np.float64]
@@ -111,17 +112,24 @@ def tune(
     >>> tuned.algorithm.step
     1.0
     """
+    check_common(problem, budget, n_jobs, seed)
+    if isinstance(algorithm_grid, Algorithm) or not isinstance(algorithm_grid, Iterable):
+        raise ArgumentError("algorithm_grid", algorithm_grid, "give a list of methods, such as grid(...) makes")
     methods = list(algorithm_grid)
-    horizons = [rounds] if isinstance(rounds, int | np.integer) else list(rounds)
-    if not methods or not horizons:
+    horizons = list(rounds) if isinstance(rounds, Sequence | np.ndarray) else [rounds]
+    if not methods:
         raise ArgumentError("algorithm_grid", algorithm_grid, "there is nothing to choose from")
+    if not horizons:
+        raise ArgumentError("rounds", rounds, "there is nothing to choose from")
     for method in methods:
         if not isinstance(method, Algorithm):
             raise ArgumentError("algorithm_grid", method, "give instances such as ISRLDP(step=0.5)")
     remedy = "give whole numbers ≥ 1"
     horizons = [integer("rounds", T, remedy, at_least=1, at_most=MOST_ROUNDS) for T in horizons]
     repetitions = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
-    secret = secrets.randbits(256) if seed is None else integer("seed", seed, "give a whole number ≥ 0", at_least=0)
+    kept = 8 * len(methods) * len(horizons) * (repetitions * (problem.n + 1) * problem.d + 6 * max(horizons))
+    memory.refuse_beyond("algorithm_grid", kept, "try fewer settings, horizons or repetitions at once")
+    secret = secrets.randbits(256) if seed is None else int(seed)
     keys = np.stack([key_of(secret, FIRST_REPETITION + repetition) for repetition in range(repetitions)])
     start, optimum = starting_point(problem, None), optimum_or_nan(problem)
     if np.isnan(optimum).any():
@@ -139,6 +147,8 @@ def tune(
         (_trial(method, runs, scale) for (method, _), runs in zip(settings, jobs, strict=True)),
         key=lambda trial: trial.error,
     )
+    if trials[0].error == np.inf:
+        raise ArgumentError("algorithm_grid", algorithm_grid, "every setting diverged; try smaller steps")
     edges = tuple(_edges(trials))
     for edge in edges:
         warnings.warn(f"the best setting lies on the edge of the grid: {edge}", GridEdgeWarning, stacklevel=2)
@@ -152,17 +162,29 @@ def _trial(method: Algorithm, runs: Runs, scale: float) -> Trial:
 
 
 def _edges(trials: Sequence[Trial]) -> Iterable[str]:
-    """What the winner has that no setting of its method exceeds, or falls below, though others differ."""
-    rivals = [trial for trial in trials if type(trial.algorithm) is type(trials[0].algorithm)]
-    names = [field.name for field in fields(trials[0].algorithm)]
-    for name in ["rounds", *names]:
-        values = [getattr(trial if name == "rounds" else trial.algorithm, name) for trial in rivals]
-        numbers = {value for value in values if isinstance(value, int | float) and not isinstance(value, bool)}
+    """What the winner has that no setting otherwise of its kind exceeds, or falls below, though others differ."""
+    rivals = [trial for trial in trials if _kind(trial.algorithm) == _kind(trials[0].algorithm)]
+    for name in ["rounds", *(field.name for field in fields(trials[0].algorithm))]:
+        values = [_size(getattr(trial if name == "rounds" else trial.algorithm, name)) for trial in rivals]
+        numbers = {value for value in values if value is not None}
         best = values[0]
-        if len(numbers) < 2 or best not in numbers:
+        if len(numbers) < 2 or best is None or best == np.inf:
             continue
         # One local step, or no tail, is not the edge of the grid but of the method.
         if best == min(numbers) and best != {"local_steps": 1, "tail_average": 0}.get(name):
             yield f"{name} = {best:g} is the smallest of {len(numbers)}"
         elif best == max(numbers):
             yield f"{name} = {best:g} is the largest of {len(numbers)}"
+
+
+def _size(value: Any) -> float | None:
+    """A number to compare; no clipping is the largest threshold, and what is no number has none."""
+    if value is None:
+        return np.inf
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _kind(method: Algorithm) -> tuple[Any, ...]:
+    """The method and what of its parameters is no number."""
+    values = [getattr(method, field.name) for field in fields(method)]
+    return type(method), *(str(value) for value in values if _size(value) is None)

@@ -15,7 +15,7 @@ import numpy as np
 
 import fastldp as fl
 
-HORIZONS = (1000, 2000, 4000, 8000)
+HORIZONS = tuple(range(1000, 8001, 1000))
 TUNED_AT = 2000
 BUDGET = fl.Budget(epsilon=1.0, delta=1e-4)
 STEPS = np.geomspace(1e-3, 1.0, 10).tolist()

@@ -145,7 +145,13 @@ def test_bad_arguments() -> None:
     with pytest.raises(ArgumentError, match="n_jobs"):
         fl.audit(small(), BUDGET, rounds=4, n_jobs=0)
     with pytest.raises(ArgumentError, match="differ in a sample of worker 1"):
-        fl.audit(pair.worst(small(), 1).problem, BUDGET, rounds=4, neighbour=pair.worst(small(), 1).neighbour, worker=0)
+        fl.audit(
+            pair.worst(small(), 1, 1.0).problem,
+            BUDGET,
+            rounds=4,
+            neighbour=pair.worst(small(), 1, 1.0).neighbour,
+            worker=0,
+        )
     with pytest.raises(ArgumentError, match="confidence"):
         fl.audit(small(), BUDGET, rounds=4, confidence=1.0)
     with pytest.raises(BudgetError, match="one for each of the 2 workers"):
@@ -338,6 +344,6 @@ def test_picture_and_plain_values(tmp_path: Path) -> None:
 
 def test_worst_pair_is_one_sample_apart() -> None:
     for problem in (small(), cases.make("box", layout="csr", gradient_bound=1.0).problem):
-        inputs = pair.worst(problem, 1)
+        inputs = pair.worst(problem, 1, problem.gradient_bound)
         assert pair.given(inputs.problem, inputs.neighbour).worker == 1
         assert inputs.problem.gradient_bound == inputs.neighbour.gradient_bound == problem.gradient_bound

@@ -204,6 +204,7 @@ def test_where_the_optimum_is_zero_the_distance_is_absolute() -> None:
     assert theory.optimality_scale(problem) == 0.5
 
 
+@pytest.mark.filterwarnings("ignore::fastldp.errors.SamplerWarning")
 @pytest.mark.parametrize("allocation", ["dynamic", "static"])
 @pytest.mark.parametrize(("regularizer", "loss"), [("box_l1", "logistic"), ("l2_ball", "squared")])
 def test_measured_optimality_stays_below_lemma_2(regularizer: str, loss: str, allocation: str) -> None:
@@ -228,6 +229,7 @@ def test_measured_optimality_stays_below_lemma_2(regularizer: str, loss: str, al
         assert errors[-1] <= theory.error_bound(problem, budget, 200) * (1 + 1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::fastldp.errors.SamplerWarning")
 def test_how_tight_lemma_2_is_where_the_error_is_known() -> None:
     """One worker and the Hessian I: E Φ^{t+1} = (1 − γ)² E Φ^t + d γ² ξ² exactly, and the lemma is above it.
 

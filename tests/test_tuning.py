@@ -80,6 +80,17 @@ def test_edges() -> None:
     assert local.edges == ("local_steps = 10 is the largest of 2",)
 
 
+def test_edges_are_those_of_the_winners_kind() -> None:
+    problem = cases.make("zero").problem
+    settings = [*fl.grid(fl.ISRLDP, step=[0.01, 0.1], accelerated=True), *fl.grid(fl.ISRLDP, step=[1e-5, 1e9])]
+    tuned = quietly(problem, None, settings, rounds=20, repetitions=1)
+    assert tuned.edges == ("step = 0.1 is the largest of 2",)
+    # No clipping lies beyond every threshold.
+    clipped = quietly(problem, None, fl.grid(fl.ISRLDP, step=0.5, clip=[0.01, None]), rounds=20, repetitions=1)
+    assert clipped.algorithm.clip is None  # type: ignore[union-attr]
+    assert clipped.edges == ()
+
+
 def test_divergence_loses() -> None:
     problem = cases.make("zero", loss="squared").problem
     tuned = quietly(problem, None, fl.grid(fl.ISRLDP, step=[1e30, 0.1]), rounds=200, repetitions=2)
@@ -98,5 +109,21 @@ def test_bad_input() -> None:
         fl.tune(problem, BUDGET, [fl.ISRLDP(0.1)], rounds=[5, 0])
     with pytest.raises(ArgumentError, match="repetitions"):
         fl.tune(problem, BUDGET, [fl.ISRLDP(0.1)], rounds=5, repetitions=0)
+    for given, argument in (
+        ({"rounds": 5.0}, "rounds"),
+        ({"rounds": []}, "rounds"),
+        ({"rounds": 5, "n_jobs": 0}, "n_jobs"),
+        ({"rounds": 5, "seed": 2**256}, "seed"),
+        ({"rounds": 5, "repetitions": 10**15}, "algorithm_grid"),
+    ):
+        with pytest.raises(ArgumentError, match=argument):
+            fl.tune(problem, BUDGET, [fl.ISRLDP(0.1)], **given)
+    with pytest.raises(ArgumentError, match="give a list of methods"):
+        fl.tune(problem, BUDGET, fl.ISRLDP(0.1), rounds=5)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"fastldp\.Problem"):
+        fl.tune(np.eye(3), BUDGET, [fl.ISRLDP(0.1)], rounds=5)  # type: ignore[arg-type]
+    squared = cases.make("zero", loss="squared").problem
+    with pytest.raises(ArgumentError, match="every setting diverged"):
+        fl.tune(squared, None, [fl.ISRLDP(1e30), fl.ISRLDP(1e31)], rounds=200)
     with pytest.raises(ArgumentError, match="no proximal step"):
         fl.tune(cases.make("box").problem, BUDGET, [fl.DPFedAvg(0.1, 2)], rounds=5)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from fastldp import memory
 from fastldp.algorithms.program import Program
 from fastldp.algorithms.schedule import Schedule, factors_of, ledger_of, released
 from fastldp.privacy.allocation import static_variances
 from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
 from fastldp.validation import real
+
+# What is computed for every release before the first: variances, and room to compute them and the ledger in.
+ARRAYS_OF_RELEASES = 6
 
 
 def positive(argument: str, value: float) -> float:
@@ -20,6 +24,7 @@ def positive(argument: str, value: float) -> float:
 def schedule_of(program: Program, problem: Problem, budget: Budget | None, rounds: int) -> Schedule:
     """σ² = 2C² releases/(ρ mᵢ²) in each release: sensitivity 2C/mᵢ."""
     step, releases = program.step, program.releases(rounds)
+    memory.refuse_beyond("rounds", 8 * ARRAYS_OF_RELEASES * releases, "ask for fewer rounds or local steps")
     if budget is None:
         return Schedule(step, np.zeros(rounds), np.ones(problem.n), None, program)
     clipped = program.threshold(problem) < np.inf

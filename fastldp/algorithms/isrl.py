@@ -29,7 +29,8 @@ class ISRLDP:
 
     Parameters
     ----------
-    step : η. Accelerated, υ = 1/(2η) of AC-SA: the first step is of length η where μ = 0.
+    step : η. Accelerated, υ = 1/(2η) of AC-SA: the first step is of length η where μ = 0, and without noise η ≤ 1/(2L)
+        converges, where plain steps may be as long as 1/L.
     clip : C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
     accelerated : whether to run AC-SA (Ghadimi and Lan 2012), with the strong convexity of l2.
     tail_average : the answer is the mean of the iterates of so many last rounds; 0 takes the last.

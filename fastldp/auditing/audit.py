@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import sys
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ class Audit:
             ("power", f"{self.power:.6f} of this pair, {self.ledger_power:.6f} in the ledger"),
             (
                 "noise",
-                f"{self.noise_variance[0]:.4f} to {self.noise_variance[1]:.4f} of the claimed variance, by round",
+                f"{self.noise_variance[0]:.4f} to {self.noise_variance[1]:.4f} of the claimed variance, by release",
             ),
             (
                 "ε shown",
@@ -173,7 +174,12 @@ def audit(
     confidence = real("confidence", confidence, "give a number between 0 and 1, such as 0.95", above=0, below=1)
     seed = secrets.randbits(128) if seed is None else seed
     seed = integer("seed", seed, "give a whole number from 0 to 2**128 − 1", at_least=0, at_most=2**128 - 1)
-    inputs = pair.worst(problem, worker or 0) if neighbour is None else pair.given(problem, neighbour)
+    if neighbour is None:
+        ledger = method.schedule(problem, budget, rounds).ledger
+        assert ledger is not None  # there is a budget
+        inputs = pair.worst(problem, worker or 0, ledger.bound)
+    else:
+        inputs = pair.given(problem, neighbour)
     if worker not in (None, inputs.worker):
         raise ArgumentError("worker", worker, f"the two problems differ in a sample of worker {inputs.worker}")
     attack = _Attack(inputs, budget, rounds, method, n_jobs)
@@ -292,8 +298,8 @@ class _Attack:
             findings=tuple(self._findings(claimed, means, variances)),
             edges=self.thresholds.edges,
             counts=counts,
-            description=f"{self.worlds[0][0]}, worker {self.worker}, step {self.schedule.step:g}, "
-            f"{self.rounds:,} rounds, {ledger.allocation} allocation",
+            description=f"{self.worlds[0][0]}, worker {self.worker}, {type(self.method).__name__}, "
+            f"step {self.schedule.step:g}, {self.rounds:,} rounds, {ledger.allocation} allocation",
         )
 
     def _findings(self, claimed: float, means: Array, variances: Array) -> list[str]:
@@ -336,11 +342,15 @@ def _common_schedule(inputs: pair.Pair, budget: Budget, rounds: int, method: Alg
     if not (same and np.array_equal(one.factors, other.factors)):
         raise ArgumentError(
             "neighbour",
-            f"gradient bound {inputs.neighbour.gradient_bound:g}, step {other.step:g}",
-            f"the problem's are {inputs.problem.gradient_bound:g} and {one.step:g}: they alone tell the two apart; "
+            f"gradient bound {_bound(other):g}, step {other.step:g}",
+            f"the problem's are {_bound(one):g} and {one.step:g}: they alone tell the two apart; "
             "give both problems the same gradient_bound=, and the method a step=",
         )
     return one
+
+
+def _bound(schedule: Schedule) -> float:
+    return math.inf if schedule.ledger is None else schedule.ledger.bound
 
 
 def _refuse_too_few(attack: _Attack, transcripts: int, confidence: float) -> None:

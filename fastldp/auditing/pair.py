@@ -45,13 +45,12 @@ def given(problem: Problem, neighbour: Problem) -> Pair:
     return Pair(problem, neighbour, worker)
 
 
-def worst(problem: Problem, worker: int) -> Pair:
+def worst(problem: Problem, worker: int, bound: float) -> Pair:
     """Neighbours of a problem that are as easy to tell apart as its bound allows: one sample of the worker, replaced.
 
-    The sample's gradient has length B in both and opposite directions, as long as x does not grow too large, so each
-    release differs by the whole sensitivity 2B/(n mᵢ). B is enforced by clipping, since the sample is longer than it.
+    The sample's gradient has the length of the bound in both and opposite directions, as long as x does not grow too
+    large, so each release differs by the whole sensitivity. The bound is public in both, and enforced by clipping.
     """
-    bound = problem.gradient_bound
     row, coordinate = int(problem.starts[worker]), _quiet_coordinate(problem)
     pair = []
     for sign in (1.0, -1.0):
@@ -62,7 +61,7 @@ def worst(problem: Problem, worker: int) -> Pair:
             rows[row, coordinate] = sign * OVERSIZE * bound
         else:
             rows[row, coordinate], targets[row] = 1.0, -sign * (bound + FAR_TARGET)
-        pair.append(_with_data(problem, rows, targets))
+        pair.append(_with_data(problem, rows, targets, bound))
     return Pair(pair[0], pair[1], worker)
 
 
@@ -74,7 +73,7 @@ def _quiet_coordinate(problem: Problem) -> int:
         return 0
 
 
-def _with_data(problem: Problem, rows: Any, targets: Any) -> Problem:
+def _with_data(problem: Problem, rows: Any, targets: Any, bound: float) -> Problem:
     # The rows of a logistic problem carry −b, so that with b = −1 they are what they were.
     labels = -np.ones(targets.size) if problem.loss == "logistic" else targets
     return Problem(
@@ -84,7 +83,7 @@ def _with_data(problem: Problem, rows: Any, targets: Any) -> Problem:
         loss=problem.loss,
         l2=problem.l2,
         regularizer=problem.regularizer,
-        gradient_bound=problem.gradient_bound,
+        gradient_bound=bound,
         dtype=problem.dtype,
     )
 

@@ -143,7 +143,7 @@ class Ledger:
             ("sensitivity", f"{_range(self.sensitivities.total)} a release{self._manner()}"),
             ("releases", f"{self.releases:,} a worker, of {self.dimension:,} numbers"),
             ("sampler", self._sampler()),
-            ("variances", f"{self.allocation}, from {variances[0]:.4g} down to {variances[1]:.4g}"),
+            ("variances", f"{self.allocation}, {_range(np.array(variances))}"),
         ]
         return "\n".join(f"  {name:<15} {text}" for name, text in rows)
 

@@ -22,7 +22,7 @@ from fastldp.privacy.conversions import epsilon_of
 from fastldp.privacy.sampler import DITHERS
 from fastldp.problem import Problem
 from fastldp.recording import Final, Messages
-from fastldp.solve import ARRAYS_OF_ROUNDS, MOST_ROUNDS, solve
+from fastldp.solve import ARRAYS_OF_ROUNDS, MOST_ROUNDS, check_common, solve
 from fastldp.validation import integer, real
 
 if TYPE_CHECKING:
@@ -154,10 +154,9 @@ def audit(
     >>> found.passed, 0 < found.shown_epsilon < found.exact_epsilon < found.epsilon
     (True, True)
     """
-    if not isinstance(problem, Problem):
-        raise ArgumentError("problem", problem, "give a fastldp.Problem")
     if not isinstance(budget, Budget):
         raise ArgumentError("budget", budget, "give a Budget(epsilon, delta): without one there is nothing to audit")
+    check_common(problem, budget, n_jobs, seed)
     if problem.dtype != "float64":
         raise ArgumentError("problem", problem.dtype, "in float32 the ledger claims nothing; audit it in float64")
     remedy = f"give a worker's number, from 0 to {problem.n - 1}"
@@ -168,8 +167,6 @@ def audit(
     method = PrimalDual() if algorithm is None else algorithm
     if not isinstance(method, Algorithm):
         raise ArgumentError("algorithm", algorithm, "give an instance such as PrimalDual() or ISRLDP(step=0.5)")
-    if n_jobs is not None:
-        n_jobs = integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
     transcripts = integer("transcripts", transcripts, "give a whole number ≥ 2", at_least=2)
     confidence = real("confidence", confidence, "give a number between 0 and 1, such as 0.95", above=0, below=1)
     seed = secrets.randbits(128) if seed is None else seed
@@ -317,10 +314,10 @@ class _Attack:
         if evidence.alarming(scores[:, 1], checks):
             found.append(f"the variance of the loss is {_worst(scores[:, 1])} standard errors off")
         if evidence.alarming(means, checks):
-            found.append(f"the noise has a mean: {_worst(means)} standard errors in round {_where(means)}")
+            found.append(f"the noise has a mean: {_worst(means)} standard errors in release {_where(means)}")
         if evidence.alarming(variances, checks):
             found.append(
-                f"the noise of round {_where(variances)} has {self.noise.variances[_where(variances) - 1]:.4f} "
+                f"the noise of release {_where(variances)} has {self.noise.variances[_where(variances) - 1]:.4f} "
                 f"of the claimed variance, {_worst(variances)} standard errors off"
             )
         if evidence.alarming(self.noise.misfit(), checks):

@@ -1,7 +1,9 @@
 """Locally differentially private federated learning with composite objectives, fast and checkable."""
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError as _NotInstalled
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
 
 from fastldp import _checkout as _checkout
 from fastldp import datasets, errors, privacy, theory
@@ -16,10 +18,23 @@ from fastldp.solution import Outcome, Solution, Status, load
 from fastldp.solve import solve
 from fastldp.tuning import Tuned, grid, tune
 
+if TYPE_CHECKING:
+    from fastldp import sweep
+    from fastldp.sweep import results
+
 try:
     __version__ = _version("fastldp")
 except _NotInstalled:  # imported from a checkout
     __version__ = "0+unknown"
+
+
+def __getattr__(name: str) -> Any:
+    """`sweep` and `results` bring h5py along, so they are loaded when they are first used."""
+    if name not in ("sweep", "results"):
+        raise AttributeError(f"module 'fastldp' has no attribute {name!r}")
+    module = import_module("fastldp.sweep")
+    return module if name == "sweep" else module.results
+
 
 __all__ = [
     "ISRLDP",
@@ -51,7 +66,9 @@ __all__ = [
     "grid",
     "load",
     "privacy",
+    "results",
     "solve",
+    "sweep",
     "theory",
     "tune",
 ]

@@ -25,6 +25,10 @@ from fastldp.recording import Plan
 Array = NDArray[np.float64]
 
 LANES = {"float64": 8, "float32": 16}
+# Laying out numbers for a kernel costs more than a short call of it takes: so many rounds at a time.
+ROUNDS_LAID = 1024
+# So many records wait at most before they are handed out to their runs.
+MOST_RECORDS = 512
 LOSS_CODES = {"logistic": gradient.LOGISTIC, "squared": gradient.SQUARED}
 
 
@@ -76,18 +80,17 @@ class Runs:
         """Of which of these repetitions nothing is left to be done."""
         return np.asarray((self.done[repetitions] == self.rounds) | (self.failed[repetitions] > 0))
 
-    def record_at(self, end: int) -> int | None:
-        """Which record round `end` is, if it is to be recorded."""
-        record = int(np.searchsorted(self.plan.rounds, end))
-        return record if record < self.plan.rounds.size and self.plan.rounds[record] == end else None
-
     @property
     def lane_mates(self) -> tuple[Any, ...]:
         """What runs must have in common to share a block."""
-        problem = self.problem
-        data = id(problem.rows), id(problem.starts), problem.loss, problem.dtype
-        code, kind = problem.regularizer.kernel_form(problem.d).code, self.schedule.program.kind
-        return *data, code, kind, release_mode(self), self.plan.worker
+        return lane_mates(self.problem, self.schedule, self.plan)
+
+
+def lane_mates(problem: Problem, schedule: Schedule, plan: Plan) -> tuple[Any, ...]:
+    """What runs must have in common to share a block."""
+    data = id(problem.rows), id(problem.starts), problem.loss, problem.dtype
+    code, kind = problem.regularizer.kernel_form(problem.d).code, schedule.program.kind
+    return *data, code, kind, release_mode(problem, schedule), plan.worker
 
 
 class Lane(NamedTuple):
@@ -97,11 +100,11 @@ class Lane(NamedTuple):
     repetition: int
 
 
-def release_mode(runs: Runs) -> int:
+def release_mode(problem: Problem, schedule: Schedule) -> int:
     """How a run's queries are released: without noise, or with noise on the grid, or off it in single precision."""
-    if runs.schedule.ledger is None:
+    if schedule.ledger is None:
         return privatize.EXACT
-    return privatize.GRIDDED if runs.problem.dtype == "float64" else privatize.GAUSSIAN
+    return privatize.GRIDDED if problem.dtype == "float64" else privatize.GAUSSIAN
 
 
 class _Share(NamedTuple):
@@ -115,10 +118,27 @@ class _Share(NamedTuple):
         """Whether these are repetitions of the same run in the same lanes."""
         return self.runs is other.runs and np.array_equal(self.lanes, other.lanes)
 
-    def going(self) -> _Share:
-        """Those that are not over."""
-        going = ~self.runs.over(self.repetitions)
-        return _Share(self.runs, self.lanes[going], self.repetitions[going])
+    def only(self, which: NDArray[np.bool_]) -> _Share:
+        """Some of them."""
+        return _Share(self.runs, self.lanes[which], self.repetitions[which])
+
+
+class _Laid(NamedTuple):
+    """What kernels need for the rounds begin + 1 to end."""
+
+    begin: int
+    end: int
+    deviations: NDArray[Any]
+    method: Any
+
+
+class _Record(NamedTuple):
+    """What was measured after a round, of all lanes."""
+
+    round: int
+    mean: NDArray[Any]
+    consensus: NDArray[Any]
+    distance: NDArray[Any]
 
 
 class Block:
@@ -150,7 +170,10 @@ class Block:
         self._optimum = self.stack(runs.optimum for runs in self._kinds)
         self._measured = self.zeros(problem.d), self.zeros(1), self.zeros(1)
         self.release = self._release(problem)
-        self._laid = (0, 0), self.release.deviations
+        self._laid = _Laid(0, 0, self.release.deviations, self.method)
+        self._recorded = np.unique(np.concatenate([runs.plan.rounds for runs in self._kinds]))
+        self._lengths = {runs.rounds for runs in self._kinds}
+        self._nothing_seen = Transcript(-1, self.zeros(0, problem.d), self.zeros(0, problem.d))
         self._begin()
 
     def reuse(self, lanes: Sequence[Lane]) -> bool:
@@ -164,6 +187,9 @@ class Block:
 
     def _begin(self) -> None:
         self.done = 0
+        self._going = self._shares
+        self._rounds_of_over = 0
+        self._records: list[_Record] = []
         self.program.begin(self.state, self._start)
         self.state.failed.fill(0)
         # Empty lanes, and all those of a run alone, have the key of the first run.
@@ -172,6 +198,24 @@ class Block:
             self.release.keys[:, share.lanes] = share.runs.keys[share.repetitions].T
         if isinstance(self.release, SingleRelease):
             self.release.drawn.fill(-1)
+
+    def carry_on(self, done: int, memories: Sequence[Array]) -> None:
+        """Go on after round `done` with what `memories` gave of each run, in the order of the lanes."""
+        self.done = done
+        first = 0
+        for name in self.program.memory:
+            field = getattr(self.state, name)
+            lanes = field.reshape(*field.shape[: -len(self.lane_shape)], self.lanes)
+            size = lanes[..., 0].size
+            for lane, kept in enumerate(memories):
+                lanes[..., lane] = kept[first : first + size].reshape(lanes.shape[:-1])
+            first += size
+
+    def memories(self, lanes: Sequence[int]) -> list[Array]:
+        """What these runs need to go on after a pause, flat, in double precision, which holds single exactly."""
+        fields = [self._of_lanes(getattr(self.state, name), np.asarray(lanes)) for name in self.program.memory]
+        flat = np.concatenate([field.reshape(len(lanes), -1) for field in fields], axis=1)
+        return list(flat.astype(np.float64))
 
     def zeros(self, *shape: int) -> NDArray[Any]:
         return aligned_zeros(shape if self.alone else (*shape, *self.lane_shape), self.dtype)
@@ -188,7 +232,7 @@ class Block:
 
     def _release(self, problem: Problem) -> Release | SingleRelease:
         common: dict[str, Any] = {
-            "mode": release_mode(self._kinds[0]),
+            "mode": release_mode(problem, self._kinds[0].schedule),
             "keys": np.zeros((8, self.lanes), dtype=np.uint32),
             "deviations": self.zeros(0),
             "factors": self.stack(runs.schedule.factors for runs in self._kinds),
@@ -204,29 +248,38 @@ class Block:
     def ends(self, length: int) -> list[int]:
         """Where segments end: at every recorded round, at the end of every run, and at least every `length` rounds."""
         regular = np.arange(self.done, self.horizon, length)[1:]
-        marks = [runs.plan.rounds for runs in self._kinds] + [np.array([runs.rounds for runs in self._kinds]), regular]
-        return [int(end) for end in np.unique(np.concatenate(marks)) if end > self.done]
+        marks = np.unique(np.concatenate([self._recorded, list(self._lengths), regular]))
+        ends: list[int] = marks[marks > self.done].astype(np.int64).tolist()
+        return ends
+
+    @property
+    def problem(self) -> Problem:
+        """Of the first of its runs; all have the same data."""
+        return self._kinds[0].problem
 
     @property
     def over(self) -> bool:
         """Whether all its runs are."""
-        return all(share.runs.over(share.repetitions).all() for share in self._shares)
+        return not self._going
 
     @property
     def rounds_done(self) -> int:
         """By all its runs together."""
-        return sum(int(share.runs.done[share.repetitions].sum()) for share in self._shares)
+        return self._rounds_of_over + self.done * sum(share.lanes.size for share in self._going)
 
     def advance(self, end: int, *, threads: int = 1) -> None:
         """Run up to and including round `end`, and record it in the runs whose plans say so."""
         begin = self.done
         if begin == 0 and self.program.early_releases:
             seen = self._transcript(self.program.early_releases, 1)
-            release = self.release._replace(deviations=self._deviations(0, 1))
+            laid = self._lay(0, 1)
+            release = self.release._replace(deviations=laid.deviations[:1])
             self.program.warm_up(self.state, self.samples, self.method, release, seen)
             self._keep(0, 0, seen)
-        release = self.release._replace(deviations=self._deviations(begin, end))
-        method = self.program.during(self, self.method, self._programs, begin, end)
+        laid = self._lay(begin, end)
+        part = slice(begin - laid.begin, end - laid.begin)
+        release = self.release._replace(deviations=laid.deviations[part])
+        method = self.program.during(laid.method, part)
         seen = self._transcript(self.program.local_steps * (end - begin), end - begin)
         given = self.state, self.samples, method, release, seen
         if threads > 1:
@@ -235,45 +288,81 @@ class Block:
             self.program.loops.run_serial(begin + 1, end + 1, *given)
         self.done = end
         self._keep(self.program.releases(begin), self.program.broadcasts(begin), seen)
-        if any(runs.record_at(end) is not None for runs in self._kinds):
-            metrics.measure(self.program.models(self.state), self._optimum, *self._measured)
-        for share in self._shares:
-            self._record(share.going(), end)
+        record = int(np.searchsorted(self._recorded, end))
+        if record < self._recorded.size and self._recorded[record] == end:
+            self._measure()
+        if end in self._lengths or self.state.failed.any():
+            self._settle()
+
+    def _measure(self) -> None:
+        metrics.measure(self.program.models(self.state), self._optimum, *self._measured)
+        self._records.append(_Record(self.done, *(values.copy() for values in self._measured)))
+        if len(self._records) == MOST_RECORDS:
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        """What was measured, to the runs whose plans have those rounds: many at a time, for each time costs."""
+        if not self._records:
+            return
+        rounds, means, consensus, distances = (np.array(column) for column in zip(*self._records, strict=True))
+        self._records = []
+        for runs, lanes, repetitions in self._going:
+            places = np.searchsorted(runs.plan.rounds, rounds)
+            wanted = places < runs.plan.rounds.size
+            wanted[wanted] = runs.plan.rounds[places[wanted]] == rounds[wanted]
+            where = np.ix_(repetitions, places[wanted])
+            runs.means[where] = self._of_lanes(means[wanted], lanes)
+            runs.consensus[where] = self._of_lanes(consensus[wanted], lanes)[..., 0]
+            runs.distance[where] = self._of_lanes(distances[wanted], lanes)[..., 0]
+
+    def _settle(self) -> None:
+        """How far all runs have come, and the models of those that are over now."""
+        self._hand_out()
+        going = []
+        for share in self._going:
+            runs, lanes, repetitions = share
+            done = min(self.done, runs.rounds)
+            runs.done[repetitions] = done
+            runs.failed[repetitions] = self.state.failed[lanes]
+            over = runs.over(repetitions)
+            self._take_models(share.only(over))
+            self._rounds_of_over += done * int(over.sum())
+            if not over.all():
+                going.append(share.only(~over))
+        self._going = going
+
+    def _take_models(self, share: _Share) -> None:
+        runs, lanes, repetitions = share
+        final = runs.workers[repetitions] = self._of_lanes(self.program.models(self.state), lanes)
+        # The averages tell a round late where a bounded set holds x and only the dual overflows.
+        lost = (runs.failed[repetitions] == 0) & ~np.isfinite(final).all(axis=(1, 2))
+        runs.failed[repetitions[lost]] = runs.done[repetitions[lost]]
+
+    def close(self) -> None:
+        """Take the records and models of runs that were stopped before their end."""
+        self._settle()
+        for runs, lanes, repetitions in self._going:
+            runs.workers[repetitions] = self._of_lanes(self.program.models(self.state), lanes)
 
     def _transcript(self, releases: int, rounds: int) -> Transcript:
         worker = self._kinds[0].plan.worker
-        rows = (releases, rounds) if worker >= 0 else (0, 0)
+        if worker < 0:
+            return self._nothing_seen
         d = self._kinds[0].problem.d
-        return Transcript(worker, self.zeros(rows[0], d), self.zeros(rows[1], d))
+        return Transcript(worker, self.zeros(releases, d), self.zeros(rounds, d))
 
     def _keep(self, release: int, broadcast: int, seen: Transcript) -> None:
         """What was seen, from these numbers on, of the runs that are not over."""
-        for runs, lanes, repetitions in (share.going() for share in self._shares):
+        if seen.worker < 0:
+            return
+        for runs, lanes, repetitions in self._going:
             for kept, first, new in (
                 (runs.messages, release, seen.messages),
                 (runs.broadcasts, broadcast, seen.broadcasts),
             ):
-                if kept is not None:
-                    last = min(first + len(new), kept.shape[1])
-                    kept[repetitions, first:last] = self._of_lanes(new, lanes)[:, : last - first]
-
-    def _record(self, share: _Share, end: int) -> None:
-        runs, lanes, repetitions = share
-        done = min(end, runs.rounds)
-        runs.done[repetitions] = done
-        runs.failed[repetitions] = self.state.failed[lanes]
-        record = runs.record_at(end)
-        if record is not None:
-            mean, consensus, distance = (self._of_lanes(values, lanes) for values in self._measured)
-            runs.means[repetitions, record] = mean
-            runs.consensus[repetitions, record] = consensus[:, 0]
-            runs.distance[repetitions, record] = distance[:, 0]
-        over = runs.over(repetitions)
-        lanes, repetitions = lanes[over], repetitions[over]
-        final = runs.workers[repetitions] = self._of_lanes(self.program.models(self.state), lanes)
-        # The averages tell a round late where a bounded set holds x and only the dual overflows.
-        lost = (runs.failed[repetitions] == 0) & ~np.isfinite(final).all(axis=(1, 2))
-        runs.failed[repetitions[lost]] = done
+                assert kept is not None  # all runs of a block watch the same worker
+                last = min(first + len(new), kept.shape[1])
+                kept[repetitions, first:last] = self._of_lanes(new, lanes)[:, : last - first]
 
     def _cuts(self, threads: int) -> NDArray[np.int64]:
         """Where each thread's workers begin: about equally many samples for each."""
@@ -282,17 +371,23 @@ class Block:
         nearest = np.searchsorted((starts[:-1] + starts[1:]) / 2, shares)
         return np.unique(np.concatenate([[0], nearest, [starts.size - 1]])).astype(np.int64)
 
+    def _lay(self, begin: int, end: int) -> _Laid:
+        """What kernels need for these rounds, and some more: a horizon of millions is never laid out in full."""
+        if self._laid.begin <= begin and end <= self._laid.end:
+            return self._laid
+        end = max(end, min(begin + ROUNDS_LAID, self.horizon))
+        method = self.program.ahead(self, self.method, self._programs, begin, end)
+        self._laid = _Laid(begin, end, self._deviations(begin, end), method)
+        return self._laid
+
     def _deviations(self, begin: int, end: int) -> NDArray[Any]:
-        """ξ_t of every run for these rounds alone: a horizon of millions is never laid out in full."""
-        if self._laid[0] == (begin, end):
-            return self._laid[1]
+        """ξ_t of every run."""
         # A run that is over goes on in its lane, unread: with some noise, so that its grid exists.
         padded = np.ones((end - begin, len(self._kinds)))
         for kind, runs in enumerate(self._kinds):
             part = runs.schedule.deviations[begin:end]
             padded[: part.size, kind] = part
-        self._laid = (begin, end), self.stack(padded.T)
-        return self._laid[1]
+        return self.stack(padded.T)
 
     def _of_lanes(self, array: NDArray[Any], lanes: NDArray[np.int64]) -> NDArray[Any]:
         """What these lanes hold, lanes first."""
@@ -300,11 +395,6 @@ class Block:
             return array[None][: lanes.size]
         flat: NDArray[Any] = array.reshape(*array.shape[: -len(self.lane_shape)], self.lanes)
         return flat[..., lanes].transpose(-1, *range(flat.ndim - 1))
-
-    def close(self) -> None:
-        """Take the models of runs that were stopped before their end."""
-        for runs, lanes, repetitions in (share.going() for share in self._shares):
-            runs.workers[repetitions] = self._of_lanes(self.program.models(self.state), lanes)
 
 
 def _shares(lanes: Sequence[Lane]) -> list[_Share]:

@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 import numba
 import numpy as np
@@ -37,6 +38,8 @@ SHORT_BLOCK = 3e5
 # How much larger than the data its panels may be.
 MOST_PADDING = 2.0
 
+Mate = TypeVar("Mate")
+
 # Numba's simplest threading layer aborts where two threads start parallel kernels at the same time.
 _ONE_PARALLEL_CALLER = threading.Lock()
 
@@ -56,8 +59,7 @@ def execute(
     cores = available_cores() if n_jobs is None else min(n_jobs, available_cores())
     dense = not sparse.issparse(problem.rows)
     work = int(problem.rows.size)  # of sparse rows, the nonzeros
-    # Runs over sparse data share its indices, so sixteen cost each less than eight; float32 has sixteen in one line.
-    lines = 2 if not dense and problem.dtype == "float64" else 1
+    lines = lines_of(problem)
     packs = pack(jobs, LANES[problem.dtype], lines)
     _refuse_what_cannot_fit(problem, work, lanes=lines * LANES[problem.dtype], blocks=min(len(packs), cores))
     # One run puts its samples in the lanes; where shards are too small to fill panels it rides in run lanes, alone.
@@ -66,8 +68,8 @@ def execute(
     samples = samples_in_panels(problem) if alone and dense else samples_in_rows(problem)
     # Blocks may differ in their local steps; the longest come first, and segments are cut for them.
     most_steps = max(runs.schedule.program.local_steps for runs in jobs)
-    cost = most_steps * (PRODUCT * work + COORDINATE * problem.n * problem.d) + ROUND
-    length = max(1, int(SEGMENT_NANOSECONDS / cost))
+    cost = nanoseconds(problem, most_steps)
+    length = segment_length(problem, most_steps)
 
     last = threading.local()
 
@@ -109,14 +111,34 @@ def pack(jobs: Sequence[Runs], lanes: int, lines: int = 1) -> list[list[Lane]]:
     by_kind: dict[tuple[object, ...], list[Lane]] = {}
     for runs in sorted(jobs, key=lambda runs: -runs.releases):
         by_kind.setdefault(runs.lane_mates, []).extend(Lane(runs, k) for k in range(len(runs.keys)))
-    packs = []
-    for mates in by_kind.values():
-        begin = 0
-        while begin < len(mates):
-            size = lanes if len(mates) - begin <= lanes else lines * lanes
-            packs.append(mates[begin : begin + size])
-            begin += size
+    packs = [block for mates in by_kind.values() for block in blocks_of(mates, lanes, lines)]
     return sorted(packs, key=lambda mates: -mates[0].runs.releases)
+
+
+def blocks_of(mates: Sequence[Mate], lanes: int, lines: int) -> list[list[Mate]]:
+    """Runs that can share lanes, cut into blocks."""
+    blocks, begin = [], 0
+    while begin < len(mates):
+        size = lanes if len(mates) - begin <= lanes else lines * lanes
+        blocks.append(list(mates[begin : begin + size]))
+        begin += size
+    return blocks
+
+
+def lines_of(problem: Problem) -> int:
+    """How many lines of lanes a full block has."""
+    # Runs over sparse data share its indices, so sixteen cost each less than eight; float32 has sixteen in one line.
+    return 2 if sparse.issparse(problem.rows) and problem.dtype == "float64" else 1
+
+
+def nanoseconds(problem: Problem, local_steps: int) -> float:
+    """What a round of a block costs, to an order of magnitude."""
+    return local_steps * (PRODUCT * int(problem.rows.size) + COORDINATE * problem.n * problem.d) + ROUND
+
+
+def segment_length(problem: Problem, local_steps: int) -> int:
+    """How many rounds a kernel call should have."""
+    return max(1, int(SEGMENT_NANOSECONDS / nanoseconds(problem, local_steps)))
 
 
 def available_cores() -> int:

@@ -68,6 +68,18 @@ class FileFormatError(FastLDPError, ValueError):
     """A file that is not what it should be."""
 
 
+class SpecError(FastLDPError, ValueError):
+    """A sweep's specification that cannot be run; the message has file, line and key."""
+
+
+class StoreError(FastLDPError):
+    """Results that cannot be kept, or kept together; what is stored already is safe."""
+
+
+class BackendError(FastLDPError):
+    """Workers that cannot be reached, or that are lost again and again."""
+
+
 class SolveError(FastLDPError):
     """A solve that did not complete; `solution` holds what was done before it ended."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastldp.errors import MissingExtraError
 from fastldp.validation import known_name
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from fastldp.auditing import Audit
     from fastldp.solution import Solution
+    from fastldp.sweep.results import Mean, Results
 
 
 def save(axes: Axes, path: str | os.PathLike[str]) -> None:
@@ -44,11 +47,7 @@ def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
     """The mean error along the rounds, with one standard deviation either side, on a logarithmic axis."""
     ax = _axes(ax)
     errors = solution.optimality
-    mean, spread = errors.mean(axis=0), errors.std(axis=0)
-    # On a log axis the lower edge of the band must stay above zero.
-    lower = np.maximum(mean - spread, mean * 1e-2)
-    ax.fill_between(solution.rounds, lower, mean + spread, color="C0", alpha=0.2, linewidth=0)
-    ax.plot(solution.rounds, mean, color="C0", label="optimality (mean ± std)")
+    _band(ax, solution.rounds, errors.mean(axis=0), errors.std(axis=0), 0, "optimality (mean ± std)")
     ax.plot(
         solution.rounds,
         solution.distance.mean(axis=0),
@@ -89,6 +88,53 @@ def plot_audit(audit: Audit, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("density")
     ax.legend(frameon=False, loc="upper left")
     return ax
+
+
+def plot_results(results: Results, ax: Axes | None = None, *, x: str, by: Sequence[str], measure: str) -> Axes:
+    """Means of a sweep with one standard deviation either side: along the rounds, or at the end against a parameter."""
+    ax = _axes(ax)
+    if x == "round":
+        for k, curve in enumerate(results.curves(*by, measure=measure)):
+            _band(ax, curve.rounds, curve.mean, curve.std, k, _label(curve.label))
+        ax.set_xlabel("communication round")
+    else:
+        known_name("x", x, sorted(results.parameters))
+        names = list(by) or [name for name in results.varying if name != x]
+        lines: dict[str, list[Mean]] = {}
+        for mean in results.means(*names, x, measure=measure):
+            lines.setdefault(_label({name: mean.label[name] for name in names}), []).append(mean)
+        for k, (label, means) in enumerate(lines.items()):
+            means.sort(key=lambda mean: mean.label[x])
+            places = [mean.label[x] for mean in means]
+            values, spreads = np.array([mean.mean for mean in means]), np.array([mean.std for mean in means])
+            # On a log axis the lower end of a bar must stay above zero.
+            bars = np.minimum(spreads, 0.99 * values), spreads
+            ax.errorbar(places, values, yerr=bars, color=f"C{k}", marker="o", markersize=3, capsize=2, label=label)
+        ax.set_xlabel("rounds T" if x == "rounds" else x)
+    ax.set_yscale("log")
+    ax.set_ylabel(f"{measure}, mean ± std")
+    ax.grid(True, which="major", alpha=0.3)
+    if ax.get_legend_handles_labels()[1] != [""]:
+        ax.legend(frameon=False)
+    return ax
+
+
+def _band(
+    ax: Axes, x: NDArray[Any], mean: NDArray[np.float64], spread: NDArray[np.float64], color: int, label: str
+) -> None:
+    # On a log axis the lower edge of the band must stay above zero.
+    ax.fill_between(x, np.maximum(mean - spread, mean * 1e-2), mean + spread, color=f"C{color}", alpha=0.2, linewidth=0)
+    ax.plot(x, mean, color=f"C{color}", label=label)
+
+
+def _label(parameters: dict[str, Any]) -> str:
+    """What distinguishes a curve, without what does not apply to it."""
+    texts = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in parameters.items()}
+    return ", ".join(
+        text if name in ("method", "data", "allocation", "accounting") else f"{name} = {text}"
+        for name, text in texts.items()
+        if text != "None"
+    )
 
 
 def _axes(ax: Axes | None) -> Axes:

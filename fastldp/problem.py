@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -24,6 +25,8 @@ LOSSES = ("logistic", "squared")
 DTYPES = ("float64", "float32")
 # Of A and of a start, so that no square or sum of squares of a run overflows.
 LARGEST_ENTRY = {"float64": 1e140, "float32": 1e15}
+# What is computed once and depends on the data alone.
+DATA_ALONE = ("_curvatures", "row_norms", "fingerprint")
 # The largest second derivative of each loss in the margin.
 CURVATURE = {"logistic": 0.25, "squared": 1.0}
 
@@ -116,7 +119,7 @@ class Problem:
         other.rows, other.targets, other.starts = self.rows, self.targets, self.starts
         other._measure()
         # What depends on the data alone is not computed again.
-        other.__dict__ |= {name: self.__dict__[name] for name in ("_curvatures", "row_norms") if name in self.__dict__}
+        other.__dict__ |= {name: self.__dict__[name] for name in DATA_ALONE if name in self.__dict__}
         return other
 
     def __repr__(self) -> str:
@@ -125,6 +128,17 @@ class Problem:
             f"Problem({self.loss}, {self.rows.shape[0]:,} rows × {self.d:,} {kind}, {self.n} workers, "
             f"l2={self.l2:g}, g={self.regularizer})"
         )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of samples and shards: the same data give the same, on every machine."""
+        digest = hashlib.sha256(repr((self.rows.shape, self.loss)).encode())
+        rows = self.rows
+        parts = (rows.data, rows.indices, rows.indptr) if sparse.issparse(rows) else (rows,)
+        for part in (*parts, self.targets, self.starts):
+            wide = part.astype(np.int64, copy=False) if part.dtype.kind in "iu" else part
+            digest.update(wide.tobytes())
+        return digest.hexdigest()
 
     # The constants of the stacked f(x₁..xₙ) = (1/n) Σ fᵢ(xᵢ): each worker's, over n.
 

@@ -23,6 +23,7 @@ from fastldp.block import Runs
 from fastldp.errors import ArgumentError, DivergedError, InterruptedSolve, OptimumError, OptimumWarning, SamplerWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.privacy.budget import Budget
+from fastldp.privacy.ledger import Ledger
 from fastldp.problem import LARGEST_ENTRY, Problem
 from fastldp.recording import Plan, Record, plan
 from fastldp.solution import Outcome, Solution, Status
@@ -90,13 +91,7 @@ def solve(
     began = time.perf_counter()
     schedule = method.schedule(problem, budget, rounds)
     _refuse_what_cannot_fit(problem, wanted, rounds, schedule.program.releases(rounds), repetitions)
-    if schedule.ledger is not None and schedule.ledger.sampler_delta > schedule.ledger.delta:
-        warnings.warn(
-            f"the sampler's distance from true normals adds {schedule.ledger.sampler_delta:.2g} to δ = "
-            f"{schedule.ledger.delta:g}, more than δ itself: promise a larger δ or a smaller ε, or run fewer rounds",
-            SamplerWarning,
-            stacklevel=2,
-        )
+    warn_of_sampler(schedule.ledger)
     optimum = optimum_or_nan(problem)
     seed = None if seed is None else int(seed)
     secret = secrets.randbits(256) if seed is None else seed
@@ -123,6 +118,17 @@ def check_common(problem: Any, budget: Any, n_jobs: Any, seed: Any) -> None:
         integer("seed", seed, "give a whole number from 0 to 2**256 − 1", at_least=0, at_most=2**256 - 1)
 
 
+def warn_of_sampler(ledger: Ledger | None) -> None:
+    """Say where the sampler spoils the promise."""
+    if ledger is not None and ledger.sampler_delta > ledger.delta:
+        warnings.warn(
+            f"the sampler's distance from true normals adds {ledger.sampler_delta:.2g} to δ = {ledger.delta:g}, "
+            "more than δ itself: promise a larger δ or a smaller ε, or run fewer rounds",
+            SamplerWarning,
+            stacklevel=3,
+        )
+
+
 def execute(problem: Problem, jobs: Sequence[Runs], *, n_jobs: int | None, progress: bool) -> None:
     """Run all jobs, with a bar, until they are done or Ctrl-C is pressed."""
     total = sum(runs.rounds * len(runs.keys) for runs in jobs)
@@ -133,7 +139,7 @@ def execute(problem: Problem, jobs: Sequence[Runs], *, n_jobs: int | None, progr
         with lock:
             bar.update(count)
 
-    with bar, _stop_on_interrupt() as stop:
+    with bar, stop_on_interrupt() as stop:
         engine.execute(problem, jobs, n_jobs=n_jobs, advanced=advanced, stop=stop)
 
 
@@ -159,7 +165,7 @@ def optimum_or_nan(problem: Problem) -> Array:
 
 
 @contextmanager
-def _stop_on_interrupt() -> Iterator[threading.Event]:
+def stop_on_interrupt() -> Iterator[threading.Event]:
     """An event that Ctrl-C sets; a second Ctrl-C interrupts at once. Only the main thread hears signals."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():

@@ -5,6 +5,7 @@ from fastldp.algorithms.local_steps import DPFedAvg, DPScaffold
 from fastldp.algorithms.primal_dual import ALLOCATIONS, PrimalDual
 from fastldp.algorithms.schedule import Schedule
 
+METHODS = (PrimalDual, DPFedAvg, DPScaffold, ISRLDP)
 Algorithm = PrimalDual | DPFedAvg | DPScaffold | ISRLDP
 
-__all__ = ["ALLOCATIONS", "ISRLDP", "Algorithm", "DPFedAvg", "DPScaffold", "PrimalDual", "Schedule"]
+__all__ = ["ALLOCATIONS", "ISRLDP", "METHODS", "Algorithm", "DPFedAvg", "DPScaffold", "PrimalDual", "Schedule"]

@@ -39,6 +39,9 @@ class ISRLDP:
     ISRLDP(step=0.5, clip=None, accelerated=False, tail_average=100)
     """
 
+    version: ClassVar[int] = 1
+    """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
+
     step: float
     clip: float | None = None
     accelerated: bool = False
@@ -71,6 +74,7 @@ class NoisyDescent(Program):
     """The kernels of ISRL-DP."""
 
     loops: ClassVar[ModuleType] = kernels
+    memory: ClassVar[tuple[str, ...]] = ("iterate", "answer")
 
     def __init__(self, method: ISRLDP, problem: Problem, rounds: int) -> None:
         super().__init__(method.step)
@@ -99,9 +103,12 @@ class NoisyDescent(Program):
             coefficients=layout.zeros(0, 4),
         )
 
-    def during(self, layout: Layout, method: Any, programs: Sequence[Any], begin: int, end: int) -> Any:
+    def ahead(self, layout: Layout, method: Any, programs: Sequence[Any], begin: int, end: int) -> Any:
         coefficients = layout.stack(program.coefficients(begin, end) for program in programs)
         return method._replace(coefficients=coefficients)
+
+    def during(self, method: Any, part: slice) -> Any:
+        return method._replace(coefficients=method.coefficients[part])
 
     def coefficients(self, begin: int, end: int) -> Array:
         """(rounds, 4): mix, pull, step and share of the rounds begin + 1 to end."""

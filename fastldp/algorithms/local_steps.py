@@ -40,6 +40,9 @@ class DPFedAvg:
     DPFedAvg(step=0.1, local_steps=5, clip=None, server_step=1.0)
     """
 
+    version: ClassVar[int] = 1
+    """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
+
     step: float
     local_steps: int
     clip: float | None = None
@@ -66,6 +69,9 @@ class DPScaffold:
     >>> DPScaffold(step=0.1, local_steps=5, warm_start=True).warm_start
     True
     """
+
+    version: ClassVar[int] = 1
+    """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
 
     step: float
     local_steps: int
@@ -108,6 +114,7 @@ class LocalSteps(Program):
     """The kernels of both."""
 
     loops: ClassVar[ModuleType] = kernels
+    memory: ClassVar[tuple[str, ...]] = ("control", "model", "server_control")
 
     def __init__(self, method: DPFedAvg | DPScaffold, *, variates: bool, warm: bool) -> None:
         super().__init__(method.step)

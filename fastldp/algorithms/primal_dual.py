@@ -40,6 +40,9 @@ class PrimalDual:
     PrimalDual(step=0.1, allocation='static')
     """
 
+    version: ClassVar[int] = 1
+    """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
+
     step: float | None = None
     allocation: str | ArrayLike = "dynamic"
 
@@ -123,6 +126,7 @@ class Algorithm1(Program):
     """The kernels of Algorithm 1."""
 
     loops: ClassVar[ModuleType] = kernels
+    memory: ClassVar[tuple[str, ...]] = ("X", "dual")
     lanes_of_samples: ClassVar[bool] = True
 
     def parts(self, problem: Problem) -> int:

@@ -37,6 +37,8 @@ class Program(ABC):
 
     loops: ClassVar[ModuleType]
     """With `run_serial` and `run_parallel`."""
+    memory: ClassVar[tuple[str, ...]]
+    """The fields of the state that are a run, between calls; the rest is room to work in."""
     lanes_of_samples: ClassVar[bool] = False
     """Whether a run alone may put samples in the lanes."""
     local_steps: int = 1
@@ -78,8 +80,12 @@ class Program(ABC):
     def method(self, layout: Layout, problems: Sequence[Problem], programs: Sequence[Any]) -> Any:
         """The kernels' numbers, of each kind of run in the lanes."""
 
-    def during(self, layout: Layout, method: Any, programs: Sequence[Any], begin: int, end: int) -> Any:
-        """The kernels' numbers for the rounds begin + 1 to end."""
+    def ahead(self, layout: Layout, method: Any, programs: Sequence[Any], begin: int, end: int) -> Any:
+        """The kernels' numbers, with those that depend on the round laid out for the rounds begin + 1 to end."""
+        return method
+
+    def during(self, method: Any, part: slice) -> Any:
+        """Of what `ahead` laid out, a part."""
         return method
 
     @abstractmethod

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Sequence
 
 import fastldp as fl
-from fastldp.cli import audit, info, solve
+from fastldp.cli import audit, info, plot, solve, sweep
 
-COMMANDS = {"solve": solve, "audit": audit, "info": info}
+COMMANDS = {"solve": solve, "sweep": sweep, "plot": plot, "audit": audit, "info": info}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except (fl.FastLDPError, OSError) as error:
         print(f"fastldp: error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, fl.errors.ArgumentError) else 1
+        return 2 if isinstance(error, fl.errors.ArgumentError | fl.errors.SpecError) else 1
 
 
 def _parser() -> argparse.ArgumentParser:

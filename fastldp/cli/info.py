@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+from pathlib import Path
+from typing import Any
 
 import joblib
 import numba
@@ -16,18 +18,25 @@ from fastldp import engine
 from fastldp.block import LANES
 from fastldp.kernels.jit import cache_folder
 
-SUMMARY = "versions, cores, threading and where compiled kernels are kept"
+SUMMARY = "versions, cores, threading and where compiled kernels are kept; or what a file of results holds"
 EXAMPLES = """\
-example:
+examples:
   fastldp info --json
+  fastldp info first.h5       the outcomes and mean errors of a sweep
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", type=Path, nargs="?", help="a file that fastldp sweep wrote")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.results is not None:
+        found = fl.results(arguments.results)
+        means = [{**mean.label, "runs": mean.runs, "mean": mean.mean, "std": mean.std} for mean in found.means()]
+        print(json.dumps({"runs": len(found), "means": means}, default=_plain) if arguments.json else found.summary())
+        return 0
     facts = {
         "fastldp": fl.__version__,
         "python": platform.python_version(),
@@ -46,3 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(f"{name:<13} {value}" for name, value in facts.items()))
     return 0
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's."""
+    return value.item()

@@ -1,0 +1,59 @@
+"""`fastldp plot`: the results of a sweep as a picture."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from pathlib import Path
+from typing import Any
+
+import fastldp as fl
+from fastldp import figures
+from fastldp.sweep.results import MEASURES
+
+SUMMARY = "draw the results of a sweep: means with error bars"
+EXAMPLES = """\
+examples:
+  fastldp plot first.h5                                   the final error against the horizon
+  fastldp plot first.h5 --x round --where rounds=4000     the error along the rounds
+  fastldp plot first.h5 --x step --by method --where epsilon=1.0 method=ISRLDP --out steps.pdf
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", type=Path, help="a file that fastldp sweep wrote")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the picture (the file's name, .png)")
+    parser.add_argument("--x", help="a parameter, or round for the error along the rounds (rounds, where they differ)")
+    parser.add_argument("--by", nargs="+", default=[], metavar="NAME", help="what distinguishes the curves (all else)")
+    parser.add_argument("--measure", choices=MEASURES, default="optimality", help="(%(default)s)")
+    parser.add_argument("--where", nargs="+", default=[], metavar="NAME=VALUE", help="only these runs")
+    parser.add_argument("--title", help="over the picture")
+    parser.add_argument("--table", action="store_true", help="print the means as well")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    out = arguments.out or Path(arguments.results.with_suffix(".png").name)
+    figures.require_format(out)
+    chosen = fl.results(arguments.results).where(**dict(_condition(text) for text in arguments.where))
+    if not len(chosen):
+        raise fl.errors.ArgumentError("where", arguments.where, "no run of the file is like that")
+    x = arguments.x or ("rounds" if "rounds" in chosen.varying else "round")
+    axes = chosen.plot(x=x, by=arguments.by, measure=arguments.measure)
+    axes.set_title(arguments.title or ", ".join(str(name) for name in chosen.parameters["data"]))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figures.save(axes, out)
+    if arguments.table:
+        print(chosen.summary())
+    print(f"picture  {out}")
+    return 0
+
+
+def _condition(text: str) -> tuple[str, Any]:
+    """NAME=VALUE, with VALUE a number, a truth value, None, or a text."""
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise fl.errors.ArgumentError("where", text, "write it as NAME=VALUE, such as rounds=4000")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value

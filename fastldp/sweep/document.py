@@ -1,0 +1,136 @@
+"""A sweep's specification as TOML: tables whose errors know their line, and lists and ranges that become choices."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from fastldp.errors import ArgumentError, SpecError, shown
+from fastldp.sweep.lines import Path, lines_of, nearest_line
+
+RANGE_KEYS = {"from", "to", "by", "count", "spacing"}
+SPACINGS = ("linear", "log")
+
+
+class Document:
+    """A text and where its keys stand."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.text, self.name = text, name
+        try:
+            self.values: dict[str, Any] = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise SpecError(f"{name}: not TOML: {error}") from None
+        self._lines = lines_of(text)
+
+    def root(self) -> Table:
+        """The keys outside of any table."""
+        return Table(self, (), self.values)
+
+    def tables(self, name: str) -> list[Table]:
+        """All tables of a name: one written [name], or several written [[name]]."""
+        found = self.values.get(name, [])
+        if isinstance(found, dict):
+            return [Table(self, (name,), found)]
+        if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
+            self.refuse((name,), f"write a table [{name}], or several [[{name}]]")
+        return [Table(self, (name, k), table) for k, table in enumerate(found)]
+
+    def refuse(self, path: Path, remedy: str) -> NoReturn:
+        line = nearest_line(self._lines, path)
+        where = f", line {line}" if line is not None else ""
+        key = ".".join(str(part) for part in path if isinstance(part, str))
+        raise SpecError(f"{self.name}{where}{', ' if key else ''}{key}: {remedy}")
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of a document."""
+
+    document: Document
+    path: Path
+    values: Mapping[str, Any]
+
+    def refuse(self, key: str, remedy: str) -> NoReturn:
+        """Raise an error that points at the line of a key."""
+        self.document.refuse((*self.path, key), remedy)
+
+    def know(self, known: Collection[str]) -> None:
+        """Refuse keys that are not known, and suggest the nearest that is."""
+        for key in self.values:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1)
+                hint = f"did you mean {near[0]!r}? " if near else ""
+                self.refuse(key, f"not a known key; {hint}known are {', '.join(known)}")
+
+    def choices(self, known: Collection[str]) -> list[dict[str, Any]]:
+        """Every combination of the values of its lists and ranges."""
+        self.know(known)
+        axes = [self._axis(key, value) for key, value in self.values.items()]
+        return [dict(zip(self.values, chosen, strict=True)) for chosen in itertools.product(*axes)]
+
+    def _axis(self, key: str, value: Any) -> list[Any]:
+        """The values one key takes; a list inside a list is one value that is an array."""
+        if isinstance(value, list):
+            if not value:
+                self.refuse(key, "an empty list leaves nothing to run")
+            return list(itertools.chain.from_iterable(self._nested(key, item) for item in value))
+        return self._nested(key, value)
+
+    def _nested(self, key: str, value: Any) -> list[Any]:
+        if isinstance(value, list):
+            return [np.array(value)]
+        if not isinstance(value, dict):
+            return [value]
+        if RANGE_KEYS & value.keys() and "from" in value:
+            return self._range(key, value)
+        inner = Table(self.document, (*self.path, key), value)
+        return inner.choices(tuple(value))
+
+    def _range(self, key: str, value: dict[str, Any]) -> list[Any]:
+        remedy = "a range is {from = 1000, to = 8000, by = 1000} or {from = 0.01, to = 1.0, count = 5, spacing = 'log'}"
+        inner = Table(self.document, (*self.path, key), value)
+        inner.know(sorted(RANGE_KEYS))
+        numbers = [value.get(name, 1) for name in ("from", "to", "by", "count")]
+        if (
+            any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers)
+            or "to" not in value
+            or ("by" in value) == ("count" in value)
+            or value.get("spacing", "linear") not in SPACINGS
+        ):
+            self.refuse(key, f"{shown(value)}: {remedy}")
+        first, last, by, count = numbers
+        if "by" in value:
+            if by == 0 or (last - first) / by < 0:
+                self.refuse(key, f"{shown(value)}: no step of {by} leads from {first} to {last}")
+            steps = int((last - first) / by * (1 + 1e-12) + 1e-9)
+            return [first + k * by for k in range(steps + 1)]
+        if not isinstance(count, int) or count < 2:
+            self.refuse(key, f"{shown(value)}: count must be a whole number ≥ 2")
+        if value.get("spacing") != "log":
+            spaced = [float(number) for number in np.linspace(first, last, count)]
+            whole = isinstance(first, int) and isinstance(last, int) and all(number.is_integer() for number in spaced)
+            return [int(number) for number in spaced] if whole else spaced
+        if not (first > 0 and last > 0):
+            self.refuse(key, f"{shown(value)}: a range with spacing = 'log' begins and ends above zero")
+        # Sixteen digits are rounded to twelve, so that 0.1 is 0.1 on every machine.
+        return [float(f"{number:.12g}") for number in np.geomspace(first, last, count)]
+
+    @contextmanager
+    def blame(self, *also: str) -> Iterator[None]:
+        """Turn the error of a bad argument into one that points at the key it came from."""
+        try:
+            yield
+        except SpecError:
+            raise
+        except ArgumentError as error:
+            key = error.argument if error.argument in self.values else next((k for k in also if k in self.values), "")
+            path = (*self.path, key) if key else self.path
+            self.document.refuse(path, str(error))

@@ -1,0 +1,64 @@
+"""One writer at a time: a lock that the system takes back when its holder dies, however it dies."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path
+
+from fastldp.errors import StoreError
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+
+class Lock:
+    """Held from `acquire` to `release`; the file says by whom."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._handle: int | None = None
+
+    def acquire(self, subject: Path) -> None:
+        """Take it, or say who has it."""
+        if fcntl is None:
+            raise StoreError(f"{subject}: this system has no file locks; lock=False (--no-lock) goes without")
+        while self._handle is None:
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                holder = os.pread(handle, 200, 0).decode(errors="replace")
+                os.close(handle)
+                if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                    raise StoreError(
+                        f"{subject}: {holder or 'another process'} is writing it; wait for it, or choose another file"
+                    ) from None
+                raise StoreError(
+                    f"{subject}: its file system refuses locks ({error}); where you are sure that nobody else writes "
+                    "it, lock=False (--no-lock) goes without"
+                ) from None
+            # The holder before may have removed the file between open and lock.
+            if _same(handle, self.path):
+                self._handle = handle
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+            else:
+                os.close(handle)
+
+    def release(self) -> None:
+        """Remove the file and let go."""
+        if self._handle is not None:
+            self.path.unlink(missing_ok=True)
+            os.close(self._handle)
+            self._handle = None
+
+
+def _same(handle: int, path: Path) -> bool:
+    try:
+        return os.fstat(handle).st_ino == os.stat(path).st_ino
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,416 @@
+"""The sweep: what is missing is packed, run, and written by one writer, until all is there or Ctrl-C is pressed."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from fastldp.errors import BackendError, StoreError
+from fastldp.solve import stop_on_interrupt
+from fastldp.sweep import spec as specs
+from fastldp.sweep.backends import Backend, backend_of
+from fastldp.sweep.packing import Shape, blocks_of, tasks_of
+from fastldp.sweep.progress import Progress
+from fastldp.sweep.setting import Setting
+from fastldp.sweep.spec import Spec
+from fastldp.sweep.store import SettingRow, Store, Stored, free_bytes
+from fastldp.sweep.work import COMPLETED, DIVERGED, FAILED, RUNNING, Batch, Leg, Pending, rehearse
+from fastldp.validation import integer, real
+
+# How long a run may go on before what it has is written: what a kill can lose.
+LEG_SECONDS = 10.0
+# Finished runs wait so long at most for others to be written with them.
+COMMIT_SECONDS = 1.0
+# So often may workers be lost without a single task done in between.
+MOST_LOSSES = 5
+# How long each kind of block is tried for an estimate.
+REHEARSAL_SECONDS = 0.1
+
+Runs = dict[tuple[str, int], Pending]
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a sweep would do."""
+
+    settings: int
+    runs: int
+    found: int
+    """Of the runs, those that the file has already."""
+    begun: int
+    failed: int
+    blocks: int
+    rounds: int
+    """Of all runs that are missing."""
+    seconds: float
+    bytes: int
+    slots: int
+
+    def summary(self) -> str:
+        left = self.runs - self.found
+        rows = [
+            ("settings", f"{self.settings:,}"),
+            ("runs", f"{self.runs:,}, of which {self.found:,} are in the file" + self._unfinished()),
+            ("to do", f"{left:,} runs in {self.blocks:,} blocks, {self.rounds:,} rounds"),
+            ("time", f"about {duration(self.seconds)} on {self.slots} cores, by a short trial"),
+            ("file", f"about {size(self.bytes)} more"),
+        ]
+        return "\n".join(f"  {name:<10} {text}" for name, text in rows)
+
+    def _unfinished(self) -> str:
+        parts = [f"{n:,} {what}" for n, what in ((self.begun, "begun"), (self.failed, "failed")) if n]
+        return f" ({', '.join(parts)})" if parts else ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a sweep did."""
+
+    path: str
+    runs: int
+    found: int
+    """Runs that the file had already."""
+    completed: int
+    diverged: int
+    failed: int
+    """By this command."""
+    resumed: int
+    """Runs that went on from where an earlier command had left them."""
+    missing: int
+    interrupted: bool
+    rounds: int
+    seconds: float
+
+    def summary(self) -> str:
+        did = [f"{n:,} {what}" for n, what in self._outcomes() if n]
+        lines = [
+            f"{self.path}: {self.runs:,} runs wanted, {self.found:,} found; "
+            + (", ".join(did) if did else "nothing was left to do")
+            + f" in {duration(self.seconds)}"
+        ]
+        if self.resumed:
+            lines.append(f"{self.resumed:,} of them went on from where they had been left")
+        if self.failed:
+            lines.append("the failures are in the file; --retry (retry=True) tries them again")
+        if self.missing:
+            lines.append(f"{self.missing:,} are still missing; the same command goes on from here")
+        return "\n".join(lines)
+
+    def _outcomes(self) -> list[tuple[int, str]]:
+        return [(self.completed, COMPLETED), (self.diverged, DIVERGED), (self.failed, FAILED)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def forecast(
+    spec: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    n_jobs: int | None = None,
+    retry: bool = False,
+    given: Mapping[str, tuple[Any, Any]] | None = None,
+) -> Forecast:
+    """What `run` would do, how long it might take, and how large the file would get. Nothing is written."""
+    read = specs.read(spec, given)
+    target = Path(path)
+    stored = Stored(target)
+    missing, found = _missing(read, stored, retry=retry)
+    failed = sum(standing.outcome == FAILED for standing in stored.standings.values())
+    slots = backend_of("threads", read.grounds, n_jobs, None).slots
+    blocks = blocks_of(missing.values(), read.grounds, read.shapes)
+    kinds: dict[Any, float] = {}
+    seconds = 0.0
+    for estimate, block in blocks:
+        shape = read.shapes[block[0].setting.key]
+        kind = shape.mates, shape.local_steps, len(block) > 8
+        if kind not in kinds:
+            ground = read.grounds[block[0].setting.ground]
+            kinds[kind] = rehearse(ground, block, REHEARSAL_SECONDS) / shape.nanoseconds
+        seconds += estimate * kinds[kind]
+    return Forecast(
+        settings=len(read.settings),
+        runs=len(read.settings) * read.repetitions,
+        found=found,
+        begun=sum(run.done > 0 for run in missing.values()),
+        failed=failed,
+        blocks=len(blocks),
+        rounds=sum(run.setting.rounds - run.done for run in missing.values()),
+        seconds=seconds / min(slots, max(1, len(blocks))),
+        bytes=_bytes(read, missing),
+        slots=slots,
+    )
+
+
+def run(
+    spec: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    backend: str = "threads",
+    address: str | None = None,
+    n_jobs: int | None = None,
+    retry: bool = False,
+    mix: bool = False,
+    lock: bool = True,
+    progress: bool = False,
+    leg_seconds: float = LEG_SECONDS,
+    given: Mapping[str, tuple[Any, Any]] | None = None,
+) -> Report:
+    """Make the runs of a specification that the file does not have yet, and write them to it.
+
+    Parameters
+    ----------
+    spec : a TOML file, or a text; its keys are in `fastldp/sweep/SPEC.md`.
+    path : the HDF5 file; made where it is not there, added to where it is.
+    backend : ``"threads"``, ``"loky"``, ``"dask"`` or ``"ray"``; the numbers are the same bits on all.
+    address : of a Dask or Ray cluster; one is started on this machine where it is not given.
+    n_jobs : how many blocks may run at a time; as many as there are cores by default.
+    retry : whether to run again what failed before.
+    mix : whether runs may be added to a file that has the same runs of other data, or of another version of a method.
+    lock : whether to keep a second writer out; some network drives cannot.
+    progress : whether to show a bar on a terminal, or log lines elsewhere.
+    leg_seconds : how often the state of a run that goes on is written.
+    given : data made in Python, by the name that ``given = "..."`` has in the table [data]: (A, b).
+
+    >>> import fastldp as fl, tempfile, os
+    >>> text = '''
+    ... rounds = [10, 20]
+    ... repetitions = 3
+    ... [data]
+    ... synthetic = "ijcnn1"
+    ... [problem]
+    ... workers = 4
+    ... l2 = 0.1
+    ... [budget]
+    ... epsilon = 1.0
+    ... delta = 1e-4
+    ... [[method]]
+    ... name = "PrimalDual"
+    ... allocation = ["dynamic", "static"]
+    ... '''
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report = fl.sweep.run(text, os.path.join(folder, "results.h5"))
+    ...     errors = fl.results(os.path.join(folder, "results.h5")).where(rounds=20).table()["optimality"]
+    >>> report.completed, errors.shape
+    (12, (6,))
+    """
+    if n_jobs is not None:
+        integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
+    real("leg_seconds", leg_seconds, "give a number of seconds > 0", above=0)
+    began = time.perf_counter()
+    read = specs.read(spec, given)
+    target = Path(path)
+    session = _session(read, backend)
+    with Store(target, session=session, lock=lock) as store, stop_on_interrupt() as stop:
+        if not mix:
+            _refuse_mixture(store.stored, read, target)
+        missing, found = _missing(read, store.stored, retry=retry)
+        _refuse_full_disk(read, missing, target)
+        resumed = sum(run.done > 0 for run in missing.values())
+        total = sum(run.setting.rounds - run.done for run in missing.values())
+        with Progress(len(missing), total, show=progress) as bar:
+            bar.tell(f"{len(read.settings) * read.repetitions:,} runs wanted, {found:,} found in {target}")
+            writer = _Writer(store, read, missing, bar)
+            if missing:
+                _compile(read, missing)
+                worker = backend_of(backend, read.grounds, n_jobs, address)
+                try:
+                    _drive(worker, read, missing, writer, stop, leg_seconds, bar)
+                finally:
+                    writer.commit()
+                    worker.close()
+            store.fold()
+    return Report(
+        path=str(target),
+        runs=len(read.settings) * read.repetitions,
+        found=found,
+        completed=writer.counts[COMPLETED],
+        diverged=writer.counts[DIVERGED],
+        failed=writer.counts[FAILED],
+        resumed=resumed,
+        missing=len(missing),
+        interrupted=stop.is_set() and bool(missing),
+        rounds=writer.rounds,
+        seconds=time.perf_counter() - began,
+    )
+
+
+class _Writer:
+    """Takes what workers give back, and writes it a part at a time; what it has counted is on the disk."""
+
+    def __init__(self, store: Store, spec: Spec, missing: Runs, bar: Progress) -> None:
+        self._store, self._missing, self._bar = store, missing, bar
+        self._settings = {setting.key: setting for setting in spec.settings}
+        self._cards = spec.cards
+        self._legs: list[Leg] = []
+        self._rows: dict[str, SettingRow] = {}
+        self._last = time.perf_counter()
+        self.counts = dict.fromkeys((COMPLETED, DIVERGED, FAILED, RUNNING), 0)
+        self.rounds = 0
+
+    def take(self, batch: Batch) -> None:
+        for key, ledger in batch.ledgers.items():
+            self._rows[key] = SettingRow(self._cards[key], ledger, self._settings[key].plan.rounds)
+        for leg in batch.legs:
+            self._legs.append(leg)
+            place = leg.key, leg.repetition
+            if leg.outcome == RUNNING:
+                self._missing[place] = self._missing[place]._replace(done=leg.end, memory=leg.columns["memory"])
+            else:
+                del self._missing[place]
+        self.rounds += batch.rounds
+        self._bar.advance(batch.rounds)
+        if time.perf_counter() - self._last >= COMMIT_SECONDS:
+            self.commit()
+
+    def commit(self) -> None:
+        if not self._legs:
+            return
+        legs, self._legs = self._legs, []
+        self._store.commit(legs, self._rows)
+        self._rows = {}
+        for leg in legs:
+            self.counts[leg.outcome] += 1
+        self._bar.finished(sum(leg.outcome != RUNNING for leg in legs))
+        self._store.tidy()
+        self._last = time.perf_counter()
+
+
+def _drive(
+    worker: Backend,
+    spec: Spec,
+    missing: Runs,
+    writer: _Writer,
+    stop: threading.Event,
+    leg: float,
+    bar: Progress,
+) -> None:
+    """Wave after wave of tasks, until nothing is missing; what a lost worker had is still missing, and comes again."""
+    losses = 0
+    while missing and not stop.is_set():
+        tasks = tasks_of(blocks_of(missing.values(), spec.grounds, spec.shapes), worker.slots, leg)
+        try:
+            for batch in worker.stream(tasks, stop, leg):
+                losses = 0
+                writer.take(batch)
+        except worker.lost as error:
+            losses += 1
+            bar.tell(f"a worker was lost ({type(error).__name__}); its blocks are run again")
+            if losses > MOST_LOSSES:
+                raise BackendError(
+                    f"workers were lost {losses} times in a row, the last time with {type(error).__name__}: {error}; "
+                    "what is finished is stored; look whether they have enough memory, and give the same command again"
+                ) from error
+        writer.commit()
+
+
+def _missing(spec: Spec, stored: Stored, *, retry: bool) -> tuple[Runs, int]:
+    """The runs that are still to be made, and how many are there."""
+    missing: Runs = {}
+    for setting in spec.settings:
+        for repetition in range(spec.repetitions):
+            standing = stored.standings.get((setting.key, repetition))
+            if standing is None:
+                missing[setting.key, repetition] = Pending(setting, repetition)
+            elif standing.outcome == RUNNING or (standing.outcome == FAILED and retry):
+                done = standing.done if standing.memory is not None else 0
+                missing[setting.key, repetition] = Pending(setting, repetition, done, standing.memory)
+    return missing, len(spec.settings) * spec.repetitions - len(missing)
+
+
+def _refuse_mixture(stored: Stored, spec: Spec, path: Path) -> None:
+    for card, before in stored.strangers(spec.cards):
+        what = "the data" if before["fingerprint"] != card.provenance["fingerprint"] else "the method's version"
+        runs = f"{json.dumps(card.parameters['method'])} on {json.dumps(card.parameters['data'])}"
+        raise StoreError(
+            f"{path}: it has the runs of {runs} already, but {what} differed then; choose another file, or let both "
+            "stand in this one (--mix, mix=True)"
+        )
+
+
+def _refuse_full_disk(spec: Spec, missing: Runs, path: Path) -> None:
+    # Folding needs room for a copy of what there is.
+    there = path.stat().st_size if path.exists() else 0
+    needed, free = _bytes(spec, missing) + there, free_bytes(path)
+    if needed > free:
+        raise StoreError(
+            f"{path}: about {size(needed)} are needed and {size(free)} are free; record fewer rounds, or choose "
+            "another disk"
+        )
+
+
+def _bytes(spec: Spec, missing: Runs) -> int:
+    """What the file will grow by, without compression, which does not shrink noise by much."""
+    runs = 0
+    for run in missing.values():
+        setting = run.setting
+        d = spec.grounds[setting.ground].subjects[0].problem.d
+        a_record = 2 + setting.wanted.objective + d * setting.wanted.models
+        runs += 8 * (a_record * setting.plan.rounds.size + d + 16)
+    settings = {run.setting.key: run.setting for run in missing.values()}
+    return runs + sum(8 * (s.rounds * (s.budget is not None) + s.plan.rounds.size) + 1000 for s in settings.values())
+
+
+def _compile(spec: Spec, missing: Runs) -> None:
+    """Every kind of block once, here: workers that compile at the same time write the same cache."""
+    seen: set[Any] = set()
+    for _, block in blocks_of(missing.values(), spec.grounds, spec.shapes):
+        shape: Shape = spec.shapes[block[0].setting.key]
+        kind = shape.mates, len(block) > 8
+        if kind not in seen:
+            seen.add(kind)
+            setting: Setting = block[0].setting
+            rehearse(spec.grounds[setting.ground], block)
+
+
+def _session(spec: Spec, backend: str) -> dict[str, Any]:
+    """What made the runs, for whoever reads them later."""
+    packages = {name: version(name) for name in ("numpy", "numba", "scipy", "h5py", "joblib")}
+    return {
+        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "fastldp": _own_version(),
+        "python": platform.python_version(),
+        "packages": packages,
+        "backend": backend,
+        "spec": spec.text,
+    }
+
+
+def _own_version() -> str:
+    import fastldp
+
+    return fastldp.__version__
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(0.31), duration(75), duration(7500)
+    ('0.31 s', '1 min 15 s', '2 h 5 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def size(count: float) -> str:
+    """Bytes for people.
+
+    >>> size(640), size(2.5e6)
+    ('640 B', '2.5 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"

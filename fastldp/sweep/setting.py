@@ -1,0 +1,93 @@
+"""A setting: everything that defines a run but its repetition, and the key it is known by."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.algorithms import Algorithm
+from fastldp.privacy.budget import Budget
+from fastldp.problem import Problem
+from fastldp.recording import Plan
+
+# Longer arrays are known by their digest.
+LONGEST_LIST = 64
+
+
+class Subject(NamedTuple):
+    """A problem, where its runs start, and the optimum their errors are measured by."""
+
+    problem: Problem
+    start: NDArray[np.float64]
+    optimum: NDArray[np.float64]
+
+
+class Wanted(NamedTuple):
+    """What is recorded along the rounds beside the errors."""
+
+    objective: bool
+    models: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What a worker needs to make a run; `parameters` stays with the parent."""
+
+    ground: int
+    """Which data, of the sweep's."""
+    subject: int
+    """Which problem over them."""
+    method: Algorithm
+    budget: Budget | None
+    rounds: int
+    plan: Plan
+    wanted: Wanted
+    seed: int
+    key: str
+    """A digest of all that the numbers of its runs depend on."""
+
+
+class Card(NamedTuple):
+    """How a setting is written down."""
+
+    identity: str
+    """A digest of the parameters alone: two settings with one identity differ in data or version."""
+    parameters: dict[str, Any]
+    provenance: dict[str, Any]
+    """The data's fingerprint and the method's version."""
+
+
+def card_of(parameters: dict[str, Any], fingerprint: str, version: int) -> tuple[str, Card]:
+    """The key of a setting and its card."""
+    provenance = {"fingerprint": fingerprint, "version": version}
+    return digest({**parameters, **provenance}), Card(digest(parameters), parameters, provenance)
+
+
+def canonical(parameters: Any) -> str:
+    """One text for equal parameters."""
+    return json.dumps(parameters, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(parameters: Any) -> str:
+    return hashlib.sha256(canonical(parameters).encode()).hexdigest()[:32]
+
+
+def described(thing: Any) -> dict[str, Any]:
+    """A method, regularizer or budget by its name and fields, in plain values."""
+    values = {field.name: plain(getattr(thing, field.name)) for field in fields(thing)}
+    return {"name": type(thing).__name__, **values}
+
+
+def plain(value: Any) -> Any:
+    """Arrays as lists, or by their digest where they are long."""
+    if isinstance(value, np.ndarray | list | tuple):
+        array = np.asarray(value, dtype=np.float64)
+        if array.size <= LONGEST_LIST:
+            return array.tolist()
+        return {"length": array.size, "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
+    return value.item() if isinstance(value, np.generic) else value

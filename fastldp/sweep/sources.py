@@ -1,0 +1,91 @@
+"""Where a sweep's data come from: a named set, a generated stand-in, a file, or arrays given in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from fastldp import datasets
+from fastldp.errors import ArgumentError, FileFormatError
+from fastldp.sweep.document import Table
+from fastldp.validation import integer, known_name
+
+# Sparse rows with at least this share of nonzeros are faster dense.
+DENSE_FROM = 0.25
+
+
+@dataclass(frozen=True)
+class Source:
+    """Data that are read when they are needed."""
+
+    KEYS: ClassVar[tuple[str, ...]] = ("name", "synthetic", "file", "given", "rows", "seed", "dense")
+    WAYS: ClassVar[tuple[str, ...]] = ("name", "synthetic", "file", "given")
+
+    parameters: dict[str, Any]
+    fetch: Callable[[], tuple[Any, Any]]
+
+    def load(self) -> tuple[Any, Any]:
+        """A and b, dense where that is faster or asked for."""
+        A, b = self.fetch()
+        rows = self.parameters["rows"]
+        if rows is not None:
+            if rows > A.shape[0]:
+                raise ArgumentError("rows", rows, f"the data have only {A.shape[0]:,}")
+            A, b = A[:rows], b[:rows]
+        dense = self.parameters["dense"]
+        if dense is None:
+            dense = not sparse.issparse(A) or A.nnz >= DENSE_FROM * A.shape[0] * A.shape[1]
+        if dense:
+            return (A.toarray() if sparse.issparse(A) else np.asarray(A)), b
+        return sparse.csr_array(A), b
+
+
+def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, Any]], folder: Path, table: Table) -> Source:
+    """The source a table [data] describes."""
+    ways = [key for key in Source.WAYS if key in choice]
+    if len(ways) != 1:
+        table.refuse(ways[1] if ways else "", f"say once where the data come from: {', '.join(Source.WAYS)}")
+    way = ways[0]
+    value = choice[way]
+    if not isinstance(value, str):
+        table.refuse(way, "give a text")
+    rows = choice.get("rows")
+    if rows is not None:
+        integer("rows", rows, "give a whole number ≥ 1", at_least=1)
+    dense = choice.get("dense")
+    if dense is not None and not isinstance(dense, bool):
+        table.refuse("dense", "give true or false")
+    if "seed" in choice and way != "synthetic":
+        table.refuse("seed", "only synthetic data have a seed")
+    parameters: dict[str, Any] = {way: value, "rows": rows, "dense": dense}
+    if way == "synthetic":
+        known_name("synthetic", value, tuple(datasets.PAPER_ROWS))
+        seed = integer("seed", choice.get("seed", 0), "give a whole number ≥ 0", at_least=0)
+        return Source(parameters | {"seed": seed}, lambda: _pair(datasets.synthetic(value, seed=seed)))
+    if way == "given":
+        known_name("given", value, tuple(given))
+        return Source(parameters, lambda: given[value])
+    if way == "file":
+        path = folder / value
+        if not path.exists():
+            raise ArgumentError("file", value, f"there is no such file in {folder.resolve()}")
+        return Source(parameters | {"file": path.name}, lambda: _from_file(path))
+    raise NotImplementedError(way)
+
+
+def _pair(data: datasets.Dataset) -> tuple[Any, Any]:
+    return data.A, data.b
+
+
+def _from_file(path: Path) -> tuple[Any, Any]:
+    """A and b of an .npz file."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return archive["A"], archive["b"]
+    except (OSError, ValueError, KeyError, EOFError) as error:
+        raise FileFormatError(f"{path}: not an .npz file with arrays A and b ({error})") from None

@@ -1,0 +1,286 @@
+"""From a specification to settings: data, problems, budgets and methods, checked before anything runs.
+
+The keys of each table are documented in `fastldp/sweep/SPEC.md`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fastldp import algorithms, regularizers
+from fastldp.errors import ArgumentError, SpecError
+from fastldp.privacy.budget import Budget
+from fastldp.problem import Problem
+from fastldp.recording import Every, Final, Plan, plan
+from fastldp.regularizers import Regularizer
+from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_sampler
+from fastldp.sweep.document import Document, Table
+from fastldp.sweep.ground import Ground
+from fastldp.sweep.packing import Shape, shape_of
+from fastldp.sweep.setting import Card, Setting, Subject, Wanted, card_of, described, plain
+from fastldp.sweep.sources import Source, source_of
+from fastldp.validation import integer, known_name
+
+ROOT_KEYS = ("title", "rounds", "repetitions", "seed", "data", "problem", "budget", "method", "record")
+PROBLEM_KEYS = ("workers", "loss", "l2", "regularizer", "gradient_bound", "dtype")
+BUDGET_KEYS = ("epsilon", "delta", "accounting")
+RECORD_KEYS = ("every", "rounds", "final", "objective", "models")
+METHODS = {kind.__name__: kind for kind in algorithms.METHODS}
+REGULARIZERS = {
+    kind.__name__: kind
+    for kind in (
+        regularizers.Zero,
+        regularizers.BoxL1,
+        regularizers.Box,
+        regularizers.L2Ball,
+        regularizers.L1Ball,
+        regularizers.Simplex,
+    )
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Spec:
+    """A whole sweep, ready to be packed."""
+
+    name: str
+    text: str
+    title: str
+    repetitions: int
+    grounds: list[Ground]
+    settings: list[Setting]
+    cards: dict[str, Card]
+    """By the settings' keys, as the following."""
+    shapes: dict[str, Shape]
+
+
+def read(spec: str | os.PathLike[str], given: Mapping[str, tuple[Any, Any]] | None = None) -> Spec:
+    """A specification from a TOML file, or from a text that has line ends; `given` has data made in Python, (A, b)."""
+    if isinstance(spec, str) and "\n" in spec:
+        return _Reader(Document(spec, "spec"), given or {}).spec()
+    path = Path(spec)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise SpecError(f"{path}: not a text in UTF-8; give a TOML file") from None
+    return _Reader(Document(text, path.name), given or {}, folder=path.parent).spec()
+
+
+class _Reader:
+    """Reads one document; what can be wrong is looked at in the order in which it is written."""
+
+    def __init__(self, document: Document, given: Mapping[str, tuple[Any, Any]], folder: Path = Path()) -> None:
+        self.document, self.given, self.folder = document, given, folder
+        self.root = document.root()
+        self.root.know(ROOT_KEYS)
+        self.grounds: list[Ground] = []
+        self.settings: list[Setting] = []
+        self.cards: dict[str, Card] = {}
+        self.shapes: dict[str, Shape] = {}
+
+    def spec(self) -> Spec:
+        with self.root.blame():
+            repetitions = self._whole("repetitions", 1)
+        title = self.root.values.get("title", "")
+        if not isinstance(title, str):
+            self.root.refuse("title", "give a text")
+        budgets = self._budgets()
+        methods = self._methods()
+        for source, problem_table in itertools.product(self._sources(), self._tables("problem", PROBLEM_KEYS)):
+            self._over(source, problem_table, budgets, methods)
+        return Spec(
+            self.document.name,
+            self.document.text,
+            title,
+            repetitions,
+            self.grounds,
+            self.settings,
+            self.cards,
+            self.shapes,
+        )
+
+    def _whole(self, key: str, default: int) -> int:
+        return integer(key, self.root.values.get(key, default), "give a whole number ≥ 1", at_least=1)
+
+    def _root_axis(self, key: str, default: Any) -> list[Any]:
+        return Table(self.document, (), {key: self.root.values.get(key, default)}).choices((key,))
+
+    def _tables(self, name: str, known: tuple[str, ...]) -> list[tuple[Table, dict[str, Any]]]:
+        """Every choice of every table of a name, with the table to blame."""
+        tables = self.document.tables(name)
+        if not tables:
+            self.document.refuse((), f"there is no table [{name}]; see fastldp sweep --help for an example")
+        return [(table, choice) for table in tables for choice in table.choices(known)]
+
+    def _sources(self) -> list[Source]:
+        found = []
+        for table, choice in self._tables("data", Source.KEYS):
+            with table.blame():
+                found.append(source_of(choice, self.given, self.folder, table))
+        return found
+
+    def _budgets(self) -> list[tuple[Table | None, Budget | None]]:
+        if "budget" not in self.document.values:
+            return [(None, None)]
+        found: list[tuple[Table | None, Budget | None]] = []
+        for table, choice in self._tables("budget", BUDGET_KEYS):
+            for key in ("epsilon", "delta"):
+                if key not in choice:
+                    table.refuse(key, "a budget needs it; leave the table [budget] out to run without noise")
+            with table.blame():
+                found.append((table, Budget(**choice)))
+        return found
+
+    def _methods(self) -> list[tuple[Table, algorithms.Algorithm, int, int]]:
+        """Every method with its horizon and seed."""
+        found = []
+        seeds = [choice["seed"] for choice in self._root_axis("seed", 0)]
+        for seed in seeds:
+            with self.root.blame():
+                integer("seed", seed, "give a whole number from 0 to 2**63 − 1", at_least=0, at_most=2**63 - 1)
+        for table in self.document.tables("method"):
+            name = table.values.get("name", "PrimalDual")
+            names = name if isinstance(name, list) else [name]
+            with table.blame():
+                kinds = [METHODS[known_name("name", one, tuple(METHODS))] for one in names]
+            known = ("name", "rounds", *dict.fromkeys(field.name for kind in kinds for field in fields(kind)))
+            for choice in table.choices(known):
+                kind = METHODS[choice.pop("name", "PrimalDual")]
+                own = "rounds" in choice
+                horizons = [choice.pop("rounds")] if own else [c["rounds"] for c in self._root_axis("rounds", None)]
+                with table.blame():
+                    method = self._made(table, kind, choice)
+                with (table if own else self.root).blame():
+                    remedy = "give a whole number ≥ 1, a list or a range of them"
+                    for T in horizons:
+                        integer("rounds", T, remedy, at_least=1, at_most=MOST_ROUNDS)
+                found += [(table, method, T, seed) for T in horizons for seed in seeds]
+        if not found:
+            self.document.refuse((), "there is no table [[method]]; see fastldp sweep --help for an example")
+        return found
+
+    def _made(self, table: Table, kind: Any, choice: dict[str, Any]) -> Any:
+        known = [field.name for field in fields(kind)]
+        for key in choice:
+            if key not in known:
+                table.refuse(key, f"{kind.__name__} has no such parameter; it has {', '.join(known)}")
+        try:
+            return kind(**choice)
+        except TypeError as error:  # a parameter without default is missing
+            table.refuse("name", f"{kind.__name__}: {error}")
+
+    def _regularizer(self, table: Table, value: Any) -> Regularizer:
+        values = dict(value) if isinstance(value, dict) else {"name": value}
+        name = values.pop("name", "BoxL1")
+        inner = Table(self.document, (*table.path, "regularizer"), value if isinstance(value, dict) else {})
+        with table.blame("regularizer"):
+            kind = REGULARIZERS[known_name("regularizer", name, tuple(REGULARIZERS))]
+        with inner.blame():
+            made: Regularizer = self._made(inner, kind, values)
+        return made
+
+    def _over(self, source: Source, problem: tuple[Table, dict[str, Any]], budgets: Any, methods: Any) -> None:
+        """All settings of one problem."""
+        table, choice = problem
+        ground, subject = self._subject(source, table, choice)
+        described_problem = self._described(choice, subject.problem)
+        for (budget_table, budget), (method_table, method, rounds, seed) in itertools.product(budgets, methods):
+            recorded, wanted = self._record(rounds, subject.problem)
+            with method_table.blame("name"), (budget_table or method_table).blame():
+                schedule = method.schedule(subject.problem, budget, rounds)
+            warn_of_sampler(schedule.ledger)
+            parameters = {
+                "data": source.parameters,
+                "problem": described_problem,
+                "budget": None if budget is None else described(budget),
+                "method": described(method),
+                "rounds": rounds,
+                "seed": seed,
+                "record": {"rounds": plain(recorded.rounds), **wanted._asdict()},
+            }
+            key, card = card_of(parameters, subject.problem.fingerprint, method.version)
+            if key in self.cards:  # the same setting, reached by two tables
+                continue
+            number = ground.subjects.index(subject)
+            made = Setting(self.grounds.index(ground), number, method, budget, rounds, recorded, wanted, seed, key)
+            self.cards[key] = card
+            self.shapes[key] = shape_of(subject.problem, schedule, recorded)
+            self.settings.append(made)
+
+    def _subject(self, source: Source, table: Table, choice: dict[str, Any]) -> tuple[Ground, Subject]:
+        """The problem of a choice, over the data it shares with others."""
+        common: dict[str, Any] = {key: choice[key] for key in ("workers", "loss", "dtype") if key in choice}
+        own: dict[str, Any] = {key: choice[key] for key in ("l2", "gradient_bound") if key in choice}
+        if "workers" not in choice:
+            table.refuse("workers", "say how many workers share the rows")
+        if "regularizer" in choice:
+            own["regularizer"] = self._regularizer(table, choice["regularizer"])
+        name = repr((source.parameters, plain_values(common)))
+        ground = next((ground for ground in self.grounds if ground.name == name), None)
+        with table.blame():
+            if ground is None:
+                A, b = source.load()
+                problem = Problem(A, b, **common, **own)
+                ground = Ground(name)
+                self.grounds.append(ground)
+            else:
+                base = {"l2": 0.0, "gradient_bound": None, "regularizer": None}
+                problem = ground.subjects[0].problem.alike(**(base | own))
+        subject = Subject(problem, starting_point(problem, None), optimum_or_nan(problem))
+        ground.subjects.append(subject)
+        return ground, subject
+
+    def _described(self, choice: dict[str, Any], problem: Problem) -> dict[str, Any]:
+        return {
+            "workers": plain(choice["workers"]),
+            "loss": problem.loss,
+            "l2": problem.l2,
+            "gradient_bound": None if problem.clip == np.inf else problem.clip,
+            "dtype": problem.dtype,
+            "dense": not sparse.issparse(problem.rows),
+            "regularizer": described(problem.regularizer),
+        }
+
+    def _record(self, rounds: int, problem: Problem) -> tuple[Plan, Wanted]:
+        found = self.document.tables("record")
+        if not found:
+            return plan(None, rounds, problem.n), Wanted(objective=False, models=False)
+        table = found[0]
+        table.know(RECORD_KEYS)
+        values = table.values
+        for key in ("final", "objective", "models"):
+            if not isinstance(values.get(key, False), bool):
+                table.refuse(key, "give true or false")
+        ways = [key for key in ("every", "rounds", "final") if values.get(key)]
+        if len(ways) > 1:
+            table.refuse(ways[1], f"{ways[0]} says already which rounds to record")
+        record: Any = None
+        with table.blame("every", "rounds"):
+            if ways == ["every"]:
+                record = Every(values["every"])
+            elif ways == ["final"]:
+                record = Final()
+            elif ways == ["rounds"]:
+                record = self._within(table, values["rounds"], rounds)
+            return plan(record, rounds, problem.n), Wanted(values.get("objective", False), values.get("models", False))
+
+    def _within(self, table: Table, wanted: Any, rounds: int) -> Any:
+        """Of the listed rounds those a horizon has; it must have one."""
+        if not isinstance(wanted, list) or not all(isinstance(one, int) for one in wanted):
+            table.refuse("rounds", "give a list of rounds")
+        kept = [one for one in wanted if one <= rounds]
+        if not kept:
+            raise ArgumentError("rounds", wanted, f"a horizon of {rounds} rounds has none of them")
+        return kept
+
+
+def plain_values(choice: dict[str, Any]) -> dict[str, Any]:
+    return {key: plain(value) for key, value in choice.items()}

@@ -1,0 +1,209 @@
+"""What a worker does, in whatever process: run blocks for a while, and give back what was recorded and how to go on."""
+
+from __future__ import annotations
+
+import platform
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp import engine
+from fastldp.algorithms import Schedule
+from fastldp.block import Block, Lane, Runs
+from fastldp.kernels.chacha import key_of
+from fastldp.recording import Plan
+from fastldp.sweep.ground import Ground
+from fastldp.sweep.setting import Setting
+
+Array = NDArray[np.float64]
+
+# What the records of a block may take in memory before they are handed over.
+MOST_BYTES = 64 * 2**20
+NEVER = 2**63 - 1
+
+COMPLETED, DIVERGED, FAILED, RUNNING = "completed", "diverged", "failed", "running"
+
+
+class Pending(NamedTuple):
+    """A run that is not over: how far it has come, and what it needs to go on."""
+
+    setting: Setting
+    repetition: int
+    done: int = 0
+    memory: Array | None = None
+
+
+class Leg(NamedTuple):
+    """A piece of a run: the rounds begin + 1 to end, and what was recorded in them."""
+
+    key: str
+    repetition: int
+    begin: int
+    end: int
+    outcome: str
+    message: str
+    seconds: float
+    machine: str
+    columns: dict[str, Array]
+    """consensus, distance, objective, models, x and memory; those that there are."""
+
+
+class Batch(NamedTuple):
+    """What came of a task: legs, and how each setting's noise was spread."""
+
+    legs: list[Leg]
+    ledgers: dict[str, dict[str, Any] | None]
+    rounds: int
+    """Run-rounds done."""
+
+
+def complete(
+    ground: Ground,
+    blocks: Sequence[Sequence[Pending]],
+    *,
+    seconds: float,
+    threads: int = 1,
+    stop: threading.Event | None = None,
+) -> Batch:
+    """Run blocks to their end; one that is not there after so many seconds, or at a stop, is left where it is."""
+    if threading.current_thread() is threading.main_thread() and stop is None:
+        # Ctrl-C reaches all processes of a terminal; the parent hears it, and workers hand over what they have.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    legs: list[Leg] = []
+    ledgers: dict[str, dict[str, Any] | None] = {}
+    for block in blocks:
+        if stop is not None and stop.is_set():
+            break
+        legs += _complete(ground, block, ledgers, seconds=seconds, threads=threads, stop=stop)
+    return Batch(legs, ledgers, sum(leg.end - leg.begin for leg in legs))
+
+
+def _complete(
+    ground: Ground, mates: Sequence[Pending], ledgers: dict[str, Any], *, seconds: float, threads: int, stop: Any
+) -> list[Leg]:
+    began = time.perf_counter()
+    try:
+        lanes, limit = _lanes(ground, mates)
+        block = Block(ground.samples, lanes)
+        if mates[0].done:
+            block.carry_on(mates[0].done, [mate.memory for mate in mates if mate.memory is not None])
+        _advance(block, limit, began + seconds, threads, stop)
+    except Exception as error:  # it is kept with the runs it befell, and the sweep goes on
+        message = f"{type(error).__name__}: {error}"
+        ledgers.update({mate.setting.key: None for mate in mates if mate.setting.key not in ledgers})
+        return [
+            Leg(mate.setting.key, mate.repetition, mate.done, mate.done, FAILED, message, 0.0, machine(), {})
+            for mate in mates
+        ]
+    for mate, lane in zip(mates, lanes, strict=True):
+        schedule = lane.runs.schedule
+        ledgers[mate.setting.key] = None if schedule.ledger is None else schedule.ledger.to_dict()
+    going = [number for number, lane in enumerate(lanes) if not lane.runs.over(lane.repetition)]
+    memories = dict(zip(going, block.memories(going), strict=True)) if going else {}
+    each = (time.perf_counter() - began) / len(mates)
+    return [
+        _leg(mate, lane, memories.get(number), each)
+        for number, (mate, lane) in enumerate(zip(mates, lanes, strict=True))
+        if lane.runs.done[lane.repetition] > mate.done or lane.runs.over(lane.repetition)
+    ]
+
+
+def _lanes(ground: Ground, mates: Sequence[Pending]) -> tuple[list[Lane], int]:
+    """The runs of a block, and the round until which memory allows them to be recorded."""
+    by_setting: dict[str, list[Pending]] = {}
+    for mate in mates:
+        by_setting.setdefault(mate.setting.key, []).append(mate)
+    problem = ground.subjects[0].problem
+    window = max(1, MOST_BYTES // (8 * len(mates) * problem.d))
+    begin = mates[0].done
+    # All end where the first of them has recorded all it may.
+    end = min(_last(mine[0].setting.plan, begin, window) for mine in by_setting.values())
+    places: dict[tuple[str, int], Lane] = {}
+    for key, mine in by_setting.items():
+        setting = mine[0].setting
+        subject = ground.subjects[setting.subject]
+        recorded = setting.plan.rounds
+        plan = Plan(recorded[(recorded > begin) & (recorded <= end)], setting.plan.worker)
+        keys = np.stack([key_of(setting.seed, mate.repetition) for mate in mine])
+        runs = Runs(subject.problem, _schedule(ground, setting), subject.start, keys, plan, subject.optimum)
+        places |= {(key, mate.repetition): Lane(runs, row) for row, mate in enumerate(mine)}
+    return [places[mate.setting.key, mate.repetition] for mate in mates], end
+
+
+def _last(plan: Plan, begin: int, window: int) -> int:
+    """The last round that may be recorded, of a plan that goes on after `begin`."""
+    ahead = plan.rounds[plan.rounds > begin]
+    return int(ahead[window - 1]) if ahead.size > window else NEVER
+
+
+def _schedule(ground: Ground, setting: Setting) -> Schedule:
+    return setting.method.schedule(ground.subjects[setting.subject].problem, setting.budget, setting.rounds)
+
+
+def _advance(block: Block, limit: int, deadline: float, threads: int, stop: threading.Event | None) -> None:
+    """A block to its end, or as far as time and its records allow."""
+    for end in block.ends(engine.segment_length(block.problem, block.program.local_steps)):
+        if end > limit:
+            break
+        block.advance(end, threads=threads)
+        if block.over or time.perf_counter() > deadline or (stop is not None and stop.is_set()):
+            break
+    block.close()
+
+
+def _leg(mate: Pending, lane: Lane, memory: Array | None, seconds: float) -> Leg:
+    runs, row = lane
+    end, failed = int(runs.done[row]), int(runs.failed[row])
+    outcome = DIVERGED if failed else COMPLETED if memory is None else RUNNING
+    reached = slice(0, int(np.searchsorted(runs.plan.rounds, end, side="right")))
+    scale = float(runs.optimum @ runs.optimum) or 1.0
+    with np.errstate(over="ignore"):  # of a run that diverged
+        columns = {"consensus": runs.consensus[row, reached], "distance": runs.distance[row, reached] / scale}
+    models = runs.means[row, reached]
+    if mate.setting.wanted.objective:
+        columns["objective"] = _objectives(runs, models)
+    if mate.setting.wanted.models:
+        columns["models"] = models.ravel()
+    if memory is None:
+        columns["x"] = runs.workers[row].mean(axis=0)
+    else:
+        columns["memory"] = memory
+    message = f"the average model was not finite at round {failed:,}" if failed else ""
+    return Leg(mate.setting.key, mate.repetition, mate.done, end, outcome, message, seconds, machine(), columns)
+
+
+@lru_cache(maxsize=1)
+def machine() -> str:
+    """The machine this process runs on."""
+    return f"{platform.node()}, {platform.processor() or platform.machine()}, {platform.platform()}"
+
+
+def rehearse(ground: Ground, mates: Sequence[Pending], seconds: float = 0.0) -> float:
+    """Compile what a block needs, before workers want it all at once; the nanoseconds of a round."""
+    fresh = [Pending(_recorded_once(mate.setting), mate.repetition) for mate in mates]
+    block = Block(ground.samples, _lanes(ground, fresh)[0])
+    block.advance(1)
+    spent, begin, rounds = 0.0, 0, 1
+    while rounds < block.horizon and spent < seconds:
+        begin, rounds = rounds, min(2 * rounds, block.horizon)
+        began = time.perf_counter()
+        block.advance(rounds)
+        spent = time.perf_counter() - began
+    return 1e9 * spent / (rounds - begin)
+
+
+def _recorded_once(setting: Setting) -> Setting:
+    """The same, recorded at the first round alone."""
+    return replace(setting, plan=Plan(np.array([1]), setting.plan.worker))
+
+
+def _objectives(runs: Runs, models: Array) -> Array:
+    with np.errstate(over="ignore"):  # of a run that diverged
+        return np.array([runs.problem.objective(x) if np.isfinite(x).all() else np.nan for x in models])

@@ -45,9 +45,14 @@ def dynamic_variances(
         total = float(rounds)
     else:
         total = math.expm1(rounds * log_ratio) / math.expm1(log_ratio)  # Σ √q_t
-    ages = np.arange(rounds - 1, -1, -1, dtype=np.float64)  # T − t
-    log_variances = 2 * math.log(sensitivity) - math.log(2 * rho) + math.log(total) - log_ratio * ages
-    return _within(rho, sensitivity, np.exp(np.minimum(log_variances, math.log(largest))))
+    scale = 2 * math.log(sensitivity) - math.log(2 * rho) + math.log(total)
+    # scale − log_ratio (T − t), at most ln(largest), and its exponential: in place, for horizons of millions.
+    variances = np.arange(rounds - 1, -1, -1, dtype=np.float64)
+    np.multiply(variances, log_ratio, out=variances)
+    np.subtract(scale, variances, out=variances)
+    np.minimum(variances, math.log(largest), out=variances)
+    np.exp(variances, out=variances)
+    return _within(rho, sensitivity, variances)
 
 
 def static_variances(rounds: int, rho: float, *, sensitivity: float) -> Variances:
@@ -62,12 +67,14 @@ def static_variances(rounds: int, rho: float, *, sensitivity: float) -> Variance
 
 def spent(variances: Variances, sensitivity: float) -> float:
     """Lemma 1: ρ = Σ_t Δ²/(2ξ_t²), what releases of these variances really spend."""
-    return float(np.sum(sensitivity**2 / (2 * variances)))
+    shares = 2 * variances
+    return float(np.sum(np.divide(sensitivity**2, shares, out=shares)))
 
 
 def _within(rho: float, sensitivity: float, variances: Variances) -> Variances:
-    """The variances, scaled by what rounding left so that they spend ρ and not more."""
-    return variances * (spent(variances, sensitivity) / rho * (1 + 4 * SUM_ERROR))
+    """The variances, scaled in place by what rounding left so that they spend ρ and not more."""
+    variances *= spent(variances, sensitivity) / rho * (1 + 4 * SUM_ERROR)
+    return variances
 
 
 def _checked(rounds: int, rho: float, sensitivity: float) -> tuple[int, float, float]:

@@ -6,9 +6,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from fastldp.algorithms import Schedule
 from fastldp.block import samples_in_rows
 from fastldp.kernels.gradient import Samples
-from fastldp.sweep.setting import Subject
+from fastldp.sweep.setting import Setting, Subject
+
+# The noise of so many rounds takes longer to compute than a leg should wait; but it is large.
+MANY_ROUNDS = 100_000
+MOST_SCHEDULES = 4
 
 
 @dataclass(eq=False)
@@ -17,11 +22,24 @@ class Ground:
 
     name: str
     subjects: list[Subject] = field(default_factory=list)
+    _schedules: dict[str, Schedule] = field(default_factory=dict)
 
     @cached_property
     def samples(self) -> Samples:
         """The data as kernels want them, laid out once in each process."""
         return samples_in_rows(self.subjects[0].problem)
 
+    def schedule(self, setting: Setting) -> Schedule:
+        """The noise of a setting's rounds; where they are many it is kept, for it will be wanted again soon."""
+        if setting.key in self._schedules:
+            return self._schedules[setting.key]
+        problem = self.subjects[setting.subject].problem
+        schedule: Schedule = setting.method.schedule(problem, setting.budget, setting.rounds)
+        if setting.rounds >= MANY_ROUNDS:
+            if len(self._schedules) == MOST_SCHEDULES:
+                del self._schedules[next(iter(self._schedules))]
+            self._schedules[setting.key] = schedule
+        return schedule
+
     def __getstate__(self) -> dict[str, Any]:
-        return {"name": self.name, "subjects": self.subjects}
+        return {"name": self.name, "subjects": self.subjects, "_schedules": {}}

@@ -1,7 +1,7 @@
 """How results lie in an HDF5 file: the only module that imports h5py. `RESULTS.md`, beside it, is for readers.
 
 A file has settings and runs, one row each. What is longer than a number lies end to end in one array, with the starts
-of the rows beside it, as in a compressed sparse matrix. A part file has the same layout; its rows may be pieces of runs.
+of the rows beside it, as in a compressed sparse matrix. Part files have the same layout, with pieces of runs.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ RUN_RAGGED = ("consensus", "distance", "objective", "models", "x", "memory")
 
 # Small arrays are not worth a chunk and its filters.
 FILTERED_FROM = 4096
+# More rows are gathered by number.
+FEW_ROWS = 256
 
 Values = NDArray[Any]
 
@@ -52,11 +54,14 @@ class Ragged(NamedTuple):
     def take(self, rows: NDArray[np.int64], groups: NDArray[np.int64], count: int) -> Ragged:
         """These rows, in this order; those with the same group, ascending, become one row of `count`."""
         lengths = np.diff(self.starts)[rows]
-        ends = np.cumsum(lengths)
-        places = np.arange(ends[-1] if ends.size else 0) + np.repeat(self.starts[rows] - (ends - lengths), lengths)
         starts = np.zeros(count + 1, dtype=np.int64)
         np.add.at(starts, groups + 1, lengths)
-        return Ragged(self.values[places], np.cumsum(starts))
+        if rows.size < FEW_ROWS:  # which may be long: slices take no more room than they fill
+            values = np.concatenate([self.values[:0], *(self.row(k) for k in rows.tolist())])
+        else:
+            ends = np.cumsum(lengths)
+            values = self.values[np.arange(ends[-1]) + np.repeat(self.starts[rows] - (ends - lengths), lengths)]
+        return Ragged(values, np.cumsum(starts))
 
     @classmethod
     def joined(cls, pieces: Sequence[Ragged]) -> Ragged:

@@ -259,7 +259,8 @@ class _Writer:
 
     def take(self, batch: Batch) -> None:
         for key, ledger in batch.ledgers.items():
-            self._rows[key] = SettingRow(self._cards[key], ledger, self._settings[key].plan.rounds)
+            if key not in self._rows or ledger is not None:
+                self._rows[key] = SettingRow(self._cards[key], ledger, self._settings[key].plan.rounds)
         for leg in batch.legs:
             self._legs.append(leg)
             place = leg.key, leg.repetition

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import engine
-from fastldp.algorithms import Schedule
 from fastldp.block import Block, Lane, Runs
 from fastldp.kernels.chacha import key_of
 from fastldp.recording import Plan
@@ -103,8 +102,9 @@ def _complete(
             for mate in mates
         ]
     for mate, lane in zip(mates, lanes, strict=True):
-        schedule = lane.runs.schedule
-        ledgers[mate.setting.key] = None if schedule.ledger is None else schedule.ledger.to_dict()
+        # A ledger may be as long as its run: it is handed over once, with the first rounds.
+        ledger = lane.runs.schedule.ledger if mate.done == 0 else None
+        ledgers[mate.setting.key] = ledgers.get(mate.setting.key) or (ledger and ledger.to_dict())
     going = [number for number, lane in enumerate(lanes) if not lane.runs.over(lane.repetition)]
     memories = dict(zip(going, block.memories(going), strict=True)) if going else {}
     each = (time.perf_counter() - began) / len(mates)
@@ -132,7 +132,7 @@ def _lanes(ground: Ground, mates: Sequence[Pending]) -> tuple[list[Lane], int]:
         recorded = setting.plan.rounds
         plan = Plan(recorded[(recorded > begin) & (recorded <= end)], setting.plan.worker)
         keys = np.stack([key_of(setting.seed, mate.repetition) for mate in mine])
-        runs = Runs(subject.problem, _schedule(ground, setting), subject.start, keys, plan, subject.optimum)
+        runs = Runs(subject.problem, ground.schedule(setting), subject.start, keys, plan, subject.optimum)
         places |= {(key, mate.repetition): Lane(runs, row) for row, mate in enumerate(mine)}
     return [places[mate.setting.key, mate.repetition] for mate in mates], end
 
@@ -141,10 +141,6 @@ def _last(plan: Plan, begin: int, window: int) -> int:
     """The last round that may be recorded, of a plan that goes on after `begin`."""
     ahead = plan.rounds[plan.rounds > begin]
     return int(ahead[window - 1]) if ahead.size > window else NEVER
-
-
-def _schedule(ground: Ground, setting: Setting) -> Schedule:
-    return setting.method.schedule(ground.subjects[setting.subject].problem, setting.budget, setting.rounds)
 
 
 def _advance(block: Block, limit: int, deadline: float, threads: int, stop: threading.Event | None) -> None:

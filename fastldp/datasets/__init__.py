@@ -2,6 +2,17 @@
 
 from fastldp.datasets.dataset import Dataset, Images
 from fastldp.datasets.generated import PAPER_ROWS, synthetic
+from fastldp.datasets.idx import read_idx, read_images
 from fastldp.datasets.libsvm import read_libsvm
+from fastldp.datasets.loading import load
 
-__all__ = ["PAPER_ROWS", "Dataset", "Images", "read_libsvm", "synthetic"]
+__all__ = [
+    "PAPER_ROWS",
+    "Dataset",
+    "Images",
+    "load",
+    "read_idx",
+    "read_images",
+    "read_libsvm",
+    "synthetic",
+]

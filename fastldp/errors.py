@@ -60,8 +60,9 @@ class OptimumError(FastLDPError):
 class MissingExtraError(FastLDPError, ImportError):
     """An optional dependency that is not installed."""
 
-    def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed; pip install 'fastldp[{extra}]'")
+    def __init__(self, package: str, extra: str, otherwise: str = "") -> None:
+        instead = f"; {otherwise}" if otherwise else ""
+        super().__init__(f"{package} is not installed; pip install 'fastldp[{extra}]'{instead}")
 
 
 class FileFormatError(FastLDPError, ValueError):
@@ -78,6 +79,10 @@ class StoreError(FastLDPError):
 
 class BackendError(FastLDPError):
     """Workers that cannot be reached, or that are lost again and again."""
+
+
+class NotFoundError(FastLDPError, FileNotFoundError):
+    """Data that no folder and no server has; the message says where to get it and where to put it."""
 
 
 class SolveError(FastLDPError):
@@ -106,6 +111,10 @@ class OptimumWarning(UserWarning):
 
 class SamplerWarning(UserWarning):
     """So many releases, or so large an ε, that the sampler's distance from true normals exceeds δ."""
+
+
+class DownloadWarning(UserWarning):
+    """A mirror that was down or served another file; the next one served the right one."""
 
 
 class GridEdgeWarning(UserWarning):

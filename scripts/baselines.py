@@ -4,11 +4,9 @@ Prints a table of the errors over the horizons, as they come out. With the envir
 that holds LIBSVM's ijcnn1.bz2 it uses the first 2,000 rows of that; otherwise a generated stand-in.
 """
 
-import bz2
 import os
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,19 +29,11 @@ GRIDS: dict[str, list[Any]] = {
 
 def ijcnn1() -> tuple[Any, Any, str]:
     """2,000 rows of ijcnn1: 22 features, labels −1 and +1."""
-    file = Path(os.environ.get("FASTLDP_DATA", "")) / "ijcnn1.bz2"
-    if not file.is_file():
+    if os.environ.get("FASTLDP_DATA"):
+        data = fl.datasets.load("ijcnn1", rows=2000)
+    else:
         data = fl.datasets.synthetic("ijcnn1")
-        return data.A.toarray(), data.b, data.name
-    A, b = np.zeros((2000, 22)), np.zeros(2000)
-    with bz2.open(file, "rt") as lines:
-        for row, line in zip(range(2000), lines, strict=False):
-            label, *entries = line.split()
-            b[row] = float(label)
-            for entry in entries:
-                column, value = entry.split(":")
-                A[row, int(column) - 1] = float(value)
-    return A, b, "ijcnn1"
+    return data.A.toarray(), data.b, data.name
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ what the paper leaves open is decided as the docstrings say. Slow on purpose: on
 
 import hashlib
 import math
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -598,3 +599,38 @@ def isrl_accelerated(
         w = g.prox((alpha * mu * md + pull * w - alpha * h) / (mu + eta), alpha / (mu + eta))
         x[t + 1] = alpha * w + (1.0 - alpha) * x[t]
     return Releases(x, messages)
+
+
+# --------------------------------------------------------------------------- data: LIBSVM's text format
+
+NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+
+
+def libsvm_row(line: str, first_index: int) -> tuple[float, list[tuple[int, float]]]:
+    """Label and entries of a line that holds something; ValueError where it is not in the format."""
+    words = re.split(r"[ \t\r]+", line.strip(" \t\r"))
+    label, *pairs = words
+    if pairs and re.fullmatch(r"qid:[0-9]+", pairs[0]):
+        pairs = pairs[1:]
+    if not re.fullmatch(NUMBER, label) or not all(re.fullmatch(f"[0-9]+:{NUMBER}", pair) for pair in pairs):
+        raise ValueError("not in the format")
+    entries = [(int(index), float(value)) for index, value in (pair.split(":") for pair in pairs)]
+    indices = [index for index, _ in entries]
+    if indices != sorted(set(indices)) or not all(first_index <= index < 2**31 for index in indices):
+        raise ValueError("indices")
+    if not all(math.isfinite(number) for number in [float(label), *(value for _, value in entries)]):
+        raise ValueError("not finite")
+    return float(label), entries
+
+
+def libsvm_rows(text: str, first_index: int = 0) -> tuple[list[tuple[float, list[tuple[int, float]]]], list[int]]:
+    """The rows of a file, and the numbers of the lines that are not in the format."""
+    rows, bad = [], []
+    for number, line in enumerate(text.split("\n"), start=1):
+        content = line.split("#")[0]
+        if content.strip(" \t\r"):
+            try:
+                rows.append(libsvm_row(content, first_index))
+            except ValueError:
+                bad.append(number)
+    return rows, bad

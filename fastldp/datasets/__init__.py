@@ -1,0 +1,22 @@
+"""Data sets: public ones loaded and checked, generated stand-ins, and how rows are spread over workers."""
+
+from fastldp.datasets.dataset import Dataset, Images
+from fastldp.datasets.generated import PAPER_ROWS, synthetic
+from fastldp.datasets.idx import read_idx, read_images
+from fastldp.datasets.libsvm import read_libsvm
+from fastldp.datasets.loading import load
+from fastldp.datasets.partitioning import Sample, partition, sample
+
+__all__ = [
+    "PAPER_ROWS",
+    "Dataset",
+    "Images",
+    "Sample",
+    "load",
+    "partition",
+    "read_idx",
+    "read_images",
+    "read_libsvm",
+    "sample",
+    "synthetic",
+]

@@ -1,0 +1,45 @@
+"""What a data set is: rows with labels, or images with classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fastldp.errors import DataError
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows in CSR, labels −1 and +1 (of `read_libsvm`: the file's own), and a name that says where they are from."""
+
+    A: sparse.csr_array[Any]
+    b: NDArray[np.float64]
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Images of bytes, a row each, their classes, and a name that says where they are from."""
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    name: str
+
+
+def two_classes(labels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Labels of two kinds as −1 and +1: the larger is +1.
+
+    >>> two_classes(np.array([1.0, 2.0, 1.0])).tolist()
+    [-1.0, 1.0, -1.0]
+    """
+    kinds = np.unique(labels)
+    if set(kinds.tolist()) <= {-1.0, 1.0}:
+        return labels
+    if kinds.size != 2:
+        remedy = "give data with two kinds of labels, or read it as it is with read_libsvm"
+        raise DataError("labels", kinds[:6], f"there are {kinds.size} kinds of labels; {remedy}")
+    return np.where(labels == kinds[1], 1.0, -1.0)

@@ -1,0 +1,81 @@
+"""Where a public file lies: at a path, in the folder FASTLDP_DATA, in the cache, or on a server."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+from pathlib import Path
+
+from fastldp.datasets.downloading import download
+from fastldp.datasets.known import File
+from fastldp.datasets.unpacking import ENDINGS, unpacked
+from fastldp.errors import ArgumentError, FileFormatError
+
+DATA = "FASTLDP_DATA"
+CACHE = "FASTLDP_CACHE"
+
+
+def content(file: File, path: str | os.PathLike[str] | None, *, progress: bool = True) -> bytes:
+    """The plain content of a public file, checked against its hash."""
+    if path is not None:
+        return checked(file, given(file, Path(path)))
+    found = in_folder(file, data_folder()) or in_folder(file, cache_folder())
+    if found is None:
+        found = download(file, cache_folder(), progress=progress)
+    return checked(file, found)
+
+
+def given(file: File, path: Path) -> Path:
+    """The file a caller names, or the known one in the folder a caller names."""
+    if path.is_file():
+        return path
+    found = in_folder(file, path)
+    if found is None:
+        remedy = f"give a file, or a folder that holds {Path(file.plain).name}, plain or packed"
+        raise ArgumentError("path", str(path), f"there is no such file; {remedy}")
+    return found
+
+
+def in_folder(file: File, folder: Path | None) -> Path | None:
+    """The file in a folder, with its own subfolder or without, plain or packed; None where it is not there."""
+    if folder is None:
+        return None
+    plain = Path(file.plain)
+    places = [folder / f"{name}{ending}" for name in (plain, plain.name) for ending in ENDINGS]
+    return next((place for place in places if place.is_file()), None)
+
+
+def data_folder() -> Path | None:
+    """The folder that the environment variable FASTLDP_DATA names."""
+    name = os.environ.get(DATA)
+    if not name:
+        return None
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        raise ArgumentError(DATA, name, "there is no such folder; set the environment variable to one, or to nothing")
+    return folder
+
+
+def cache_folder() -> Path | None:
+    """Where downloads are kept: FASTLDP_CACHE, or the system's place for such things; None where there is neither."""
+    name = os.environ.get(CACHE)
+    if name:
+        return Path(name).expanduser()
+    if importlib.util.find_spec("pooch") is None:
+        return None
+    import pooch
+
+    return Path(pooch.os_cache("fastldp"))
+
+
+def checked(file: File, path: Path) -> bytes:
+    """The plain content of a file that must be the public one."""
+    plain = unpacked(path)
+    found = hashlib.sha256(plain).hexdigest()
+    if found != file.sha256:
+        raise FileFormatError(
+            f"{path} is not the public {file.plain}: unpacked its sha256 is {found}, not {file.sha256}; "
+            "delete or replace it, or load a set of your own by another name: load('mine', path=...)"
+        )
+    return plain

@@ -1,0 +1,257 @@
+"""Data sets: IDX files, generated stand-ins against the real sets, and loading from folders."""
+
+import bz2
+import gzip
+import hashlib
+import lzma
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import fastldp as fl
+from fastldp.datasets import known
+from fastldp.errors import ArgumentError, DataError, FileFormatError, UnknownNameError
+
+real_data = pytest.mark.skipif(
+    not os.environ.get("FASTLDP_DATA"), reason="needs the real sets: set FASTLDP_DATA to their folder"
+)
+
+# Loading
+
+
+def public(monkeypatch: pytest.MonkeyPatch, name: str, text: bytes) -> None:
+    """Make a small text the public set of that name."""
+    digest = hashlib.sha256(text).hexdigest()
+    monkeypatch.setitem(known.FILES, name, known.File(known.FILES[name].served, known.LIBSVM, digest))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FASTLDP_DATA", str(tmp_path))
+    monkeypatch.setenv("FASTLDP_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+SMALL = b"2 1:1\n1 3:2\n1 2:1\n"
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"), [("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+def test_load_from_the_data_folder(
+    ending: str, pack: Callable[[bytes], bytes], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public(monkeypatch, "mushrooms", SMALL)
+    (folder / f"mushrooms{ending}").write_bytes(pack(SMALL))
+    data = fl.datasets.load("mushrooms")
+    assert data.name == "mushrooms"
+    assert data.b.tolist() == [1, -1, -1]  # the larger is +1
+    assert data.A.toarray().tolist() == [[1, 0, 0], [0, 0, 2], [0, 1, 0]]
+    assert isinstance(data.A, sparse.csr_array)
+    fl.Problem(data.A, data.b, workers=2)
+
+
+def test_load_from_a_path_and_from_the_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    public(monkeypatch, "a6a", SMALL)
+    for place in (folder / "other" / "a6a", folder / "cache" / "a6a"):
+        place.parent.mkdir()
+        place.write_bytes(SMALL)
+    assert fl.datasets.load("a6a").A.shape == (3, 3)
+    for path in (folder / "other", folder / "other" / "a6a", str(folder / "other")):
+        assert fl.datasets.load("a6a", path=path).A.shape == (3, 3)
+    with pytest.raises(ArgumentError, match="a folder that holds a6a"):
+        fl.datasets.load("a6a", path=folder / "nowhere")
+
+
+def test_rows_and_features(folder: Path) -> None:
+    file = folder / "mine"
+    file.write_bytes(SMALL)
+    data = fl.datasets.load("mine", path=file, rows=1, features=5)
+    assert (data.A.shape, data.b.tolist(), data.name) == ((1, 5), [1], "mine")
+    for options, message in (({"rows": 4}, "from 1 to 3"), ({"rows": 0}, "rows = 0"), ({"part": "test"}, "only mnist")):
+        with pytest.raises(ArgumentError, match=message):
+            fl.datasets.load("mine", path=file, **options)
+
+
+@pytest.mark.parametrize(
+    ("labels", "mapped"), [("0 1 0", [-1, 1, -1]), ("1 1", [1, 1]), ("-1 1", [-1, 1]), ("3 -2", [1, -1])]
+)
+def test_labels_become_signs(labels: str, mapped: list[int], folder: Path) -> None:
+    (folder / "mine").write_text("".join(f"{label} 1:1\n" for label in labels.split()))
+    assert fl.datasets.load("mine", path=folder / "mine").b.tolist() == mapped
+
+
+@pytest.mark.parametrize("labels", ["1 2 3", "5 5"])
+def test_other_labels_are_refused(labels: str, folder: Path) -> None:
+    (folder / "mine").write_text("".join(f"{label} 1:1\n" for label in labels.split()))
+    with pytest.raises(DataError, match=r"kinds of labels; .*read_libsvm"):
+        fl.datasets.load("mine", path=folder / "mine")
+
+
+def test_another_file_of_that_name_is_refused(folder: Path) -> None:
+    (folder / "w8a").write_bytes(SMALL)
+    with pytest.raises(FileFormatError, match=r"w8a is not the public w8a: unpacked its sha256 is .*, not 6a9fa8f"):
+        fl.datasets.load("w8a")
+
+
+def test_names_and_folders_that_do_not_exist(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'ijcnn1'"):
+        fl.datasets.load("ijcnn")
+    monkeypatch.setenv("FASTLDP_DATA", str(folder / "nowhere"))
+    with pytest.raises(ArgumentError, match=r"FASTLDP_DATA = .*no such folder"):
+        fl.datasets.load("a6a")
+
+
+@real_data
+def test_the_real_sets() -> None:
+    for name, shape, positives in (
+        ("ijcnn1", (49990, 22), 4853),
+        ("a6a", (11220, 122), 2692),
+        ("a6a.t", (21341, 123), None),
+    ):
+        data = fl.datasets.load(name)
+        assert data.A.shape == shape
+        assert positives is None or (data.b > 0).sum() == positives
+        assert set(data.b.tolist()) == {-1.0, 1.0}
+    assert fl.datasets.load("a6a", features=123).A.shape == (11220, 123)
+    assert fl.datasets.load("ijcnn1", rows=2000).A.shape == (2000, 22)
+
+
+@real_data
+def test_the_real_images() -> None:
+    for part, rows, first in (("train", 60000, [5, 0, 4]), ("test", 10000, [7, 2, 1])):
+        data = fl.datasets.load("mnist", part=part)
+        assert data.images.shape == (rows, 784)
+        assert data.images.dtype == np.uint8
+        assert data.labels.dtype == np.int64
+        assert data.labels[:3].tolist() == first
+        assert data.name == f"mnist {part}"
+    assert fl.datasets.load("mnist", rows=5).images.shape == (5, 784)
+
+
+# IDX
+
+
+def idx(array: Any, code: int = 8) -> bytes:
+    array = np.asarray(array)
+    kinds = {8: ">u1", 9: ">i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}
+    sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
+    content: bytes = array.astype(kinds[code]).tobytes()
+    return bytes([0, 0, code, array.ndim]) + sizes + content
+
+
+@pytest.mark.parametrize("code", [8, 9, 11, 12, 13, 14])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_idx_of_every_type(code: int, pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    array = np.arange(24).reshape(2, 3, 4)
+    file = tmp_path / "array"
+    file.write_bytes(pack(idx(array, code)))
+    computed = fl.datasets.read_idx(file)
+    np.testing.assert_array_equal(computed, array)
+    assert computed.dtype.isnative
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "begins with nothing"),
+        (b"\x01\x00\x08\x01", "is not an IDX file: it begins with 01 00 08 01"),
+        (b"\0\0\x07\x01\0\0\0\0", "is not an IDX file"),
+        (b"\0\0\x08\x00", "is not an IDX file"),
+        (b"\0\0\x08\x02\0\0\0\x03", "is cut off: 8 bytes, and its sizes alone take 12"),
+        (idx([1, 2, 3])[:-1], "is cut off: 10 bytes, .* take 11"),
+        (idx([1, 2, 3]) + b"\0", "goes on after its end"),
+        (b"\0\0\x08\x03" + b"\xff" * 12, "is cut off"),
+        (gzip.compress(idx(np.arange(100)))[:-20], "not whole"),
+    ],
+)
+def test_idx_files_that_are_not(content: bytes, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "array"
+    file.write_bytes(content)
+    with pytest.raises(FileFormatError, match=message):
+        fl.datasets.read_idx(file)
+
+
+def test_images_with_their_labels(tmp_path: Path) -> None:
+    images, labels = tmp_path / "images", tmp_path / "labels"
+    images.write_bytes(idx(np.arange(24).reshape(2, 3, 4)))
+    labels.write_bytes(idx([7, 1]))
+    data = fl.datasets.read_images(images, labels)
+    assert data.images.shape == (2, 12)
+    assert data.labels.tolist() == [7, 1]
+    (tmp_path / "row").write_bytes(idx([1]))
+    for other, message in (([7, 1, 2], "2 images and 3 labels"), ([[7, 1]], "not one whole number")):
+        labels.write_bytes(idx(other))
+        with pytest.raises(FileFormatError, match=message):
+            fl.datasets.read_images(images, labels)
+    with pytest.raises(FileFormatError, match="images of bytes"):
+        fl.datasets.read_images(tmp_path / "row", labels)
+    with pytest.raises(ArgumentError, match="no such file"):
+        fl.datasets.read_idx(tmp_path / "nowhere")
+
+
+# Generated stand-ins
+
+SHAPES = {
+    "ijcnn1": (2000, 22, 13, 0.097),
+    "a6a": (11220, 122, 14, 0.24),
+    "a9a": (32561, 123, 14, 0.24),
+    "w8a": (49749, 300, 11.65, 0.03),
+    "mushrooms": (8124, 112, 21, 0.48),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_generated_shape_sparsity_and_balance(name: str) -> None:
+    rows, columns, entries, positives = SHAPES[name]
+    data = fl.datasets.synthetic(name)
+    assert data.A.shape == (rows, columns)
+    assert data.A.nnz / rows == pytest.approx(entries, rel=0.03)
+    assert (data.b > 0).mean() == pytest.approx(positives, abs=0.005)
+    assert set(data.b.tolist()) == {-1.0, 1.0}
+    assert data.name == f"synthetic {name}"
+
+
+@pytest.mark.parametrize("name", [*SHAPES, "mnist"])
+def test_generated_data_has_a_seed(name: str) -> None:
+    def content(seed: int) -> Any:
+        data: Any = fl.datasets.synthetic(name, rows=50, seed=seed)
+        return data.images if name == "mnist" else data.A.toarray()
+
+    np.testing.assert_array_equal(content(3), content(3))
+    assert (content(3) != content(4)).any()
+
+
+def test_generated_images() -> None:
+    data = fl.datasets.synthetic("mnist", rows=2000)
+    assert data.images.dtype == np.uint8
+    assert data.labels.dtype == np.int64
+    assert (data.images > 0).mean() == pytest.approx(0.19, abs=0.06)
+    assert data.images.mean() == pytest.approx(33, abs=8)
+    assert np.bincount(data.labels).min() > 150
+    # The classes can be told apart: the nearest mean of one half is nearly always right on the other.
+    pixels = data.images.astype(float)
+    means = np.stack([pixels[:1000][data.labels[:1000] == digit].mean(axis=0) for digit in range(10)])
+    nearest = ((pixels[1000:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
+    assert (nearest == data.labels[1000:]).mean() > 0.9
+
+
+@real_data
+@pytest.mark.parametrize("name", ["ijcnn1", "a6a"])
+def test_generated_data_is_like_the_real(name: str) -> None:
+    """Within the margins that the docstring of `synthetic` states."""
+    rows = fl.datasets.PAPER_ROWS[name]
+    real, made = fl.datasets.load(name, rows=rows), fl.datasets.synthetic(name)
+    assert made.A.shape == real.A.shape
+    assert made.A.nnz == pytest.approx(real.A.nnz, rel=0.02)
+    assert (made.b > 0).mean() == pytest.approx((real.b > 0).mean(), abs=0.02)
+    norms = [np.quantile(sparse.linalg.norm(data.A, axis=1), [0.05, 0.25, 0.5, 0.75, 0.95]) for data in (real, made)]
+    np.testing.assert_allclose(norms[1], norms[0], rtol=0.2)
+    spectra = [np.linalg.eigvalsh((data.A.T @ data.A).toarray() / rows) for data in (real, made)]
+    for measure, factor in ((np.sum, 1.6), (np.max, 1.6), (np.median, 4)):
+        assert 1 / factor < measure(spectra[1]) / measure(spectra[0]) < factor

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from fastldp import datasets
+from fastldp.datasets.loading import NAMES
 from fastldp.errors import ArgumentError, FileFormatError
 from fastldp.sweep.document import Table
 from fastldp.validation import integer, known_name
@@ -75,7 +76,8 @@ def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, Any]], fold
         if not path.exists():
             raise ArgumentError("file", value, f"there is no such file in {folder.resolve()}")
         return Source(parameters | {"file": path.name}, lambda: _from_file(path))
-    raise NotImplementedError(way)
+    known_name("name", value, tuple(name for name in NAMES if name != "mnist"))
+    return Source(parameters, lambda: _pair(datasets.load(value)))
 
 
 def _pair(data: datasets.Dataset) -> tuple[Any, Any]:
@@ -83,7 +85,9 @@ def _pair(data: datasets.Dataset) -> tuple[Any, Any]:
 
 
 def _from_file(path: Path) -> tuple[Any, Any]:
-    """A and b of an .npz file."""
+    """A and b of an .npz file, or of a LIBSVM file."""
+    if path.suffix != ".npz":
+        return _pair(datasets.load(path.name, path=path))
     try:
         with np.load(path, allow_pickle=False) as archive:
             return archive["A"], archive["b"]

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from fastldp import algorithms, regularizers
+from fastldp.datasets.partitioning import WAYS, partition
 from fastldp.errors import ArgumentError, SpecError
 from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
@@ -30,7 +31,8 @@ from fastldp.sweep.sources import Source, source_of
 from fastldp.validation import integer, known_name
 
 ROOT_KEYS = ("title", "rounds", "repetitions", "seed", "data", "problem", "budget", "method", "record")
-PROBLEM_KEYS = ("workers", "loss", "l2", "regularizer", "gradient_bound", "dtype")
+SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed")
+PROBLEM_KEYS = ("workers", *SPREAD_KEYS, "loss", "l2", "regularizer", "gradient_bound", "dtype")
 BUDGET_KEYS = ("epsilon", "delta", "accounting")
 RECORD_KEYS = ("every", "rounds", "final", "objective", "models")
 METHODS = {kind.__name__: kind for kind in algorithms.METHODS}
@@ -218,16 +220,18 @@ class _Reader:
     def _subject(self, source: Source, table: Table, choice: dict[str, Any]) -> tuple[Ground, Subject]:
         """The problem of a choice, over the data it shares with others."""
         common: dict[str, Any] = {key: choice[key] for key in ("workers", "loss", "dtype") if key in choice}
+        spread = {key: choice[key] for key in SPREAD_KEYS if key in choice}
         own: dict[str, Any] = {key: choice[key] for key in ("l2", "gradient_bound") if key in choice}
         if "workers" not in choice:
             table.refuse("workers", "say how many workers share the rows")
         if "regularizer" in choice:
             own["regularizer"] = self._regularizer(table, choice["regularizer"])
-        name = repr((source.parameters, plain_values(common)))
+        name = repr((source.parameters, plain_values(common), spread))
         ground = next((ground for ground in self.grounds if ground.name == name), None)
         with table.blame():
             if ground is None:
                 A, b = source.load()
+                common["workers"] = self._workers(table, b, common["workers"], spread)
                 problem = Problem(A, b, **common, **own)
                 ground = Ground(name)
                 self.grounds.append(ground)
@@ -238,9 +242,20 @@ class _Reader:
         ground.subjects.append(subject)
         return ground, subject
 
+    def _workers(self, table: Table, b: Any, workers: Any, spread: dict[str, Any]) -> Any:
+        """How many workers share the rows in order, or which of them has which row."""
+        if not spread:
+            return workers
+        if "partition" not in spread:
+            table.refuse(next(iter(spread)), f"say how to spread the rows: partition = {', '.join(WAYS)}")
+        known_name("partition", spread["partition"], WAYS)
+        rest = {key: spread[key] for key in ("share", "alpha") if key in spread}
+        return partition(b, workers, spread["partition"], **rest, seed=spread.get("partition_seed", 0))
+
     def _described(self, choice: dict[str, Any], problem: Problem) -> dict[str, Any]:
         return {
             "workers": plain(choice["workers"]),
+            **{key: choice[key] for key in SPREAD_KEYS if key in choice},
             "loss": problem.loss,
             "l2": problem.l2,
             "gradient_bound": None if problem.clip == np.inf else problem.clip,

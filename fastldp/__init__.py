@@ -10,6 +10,7 @@ from fastldp import datasets, errors, privacy, theory
 from fastldp.algorithms import ISRLDP, DPFedAvg, DPScaffold, PrimalDual
 from fastldp.auditing import Audit, audit
 from fastldp.errors import FastLDPError
+from fastldp.mlp import MLP
 from fastldp.privacy import Budget, Ledger
 from fastldp.problem import Problem
 from fastldp.recording import Every, Final, Messages
@@ -38,6 +39,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "ISRLDP",
+    "MLP",
     "Audit",
     "Box",
     "BoxL1",

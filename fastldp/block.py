@@ -7,7 +7,8 @@ of the set, clipping, optimum and length. A run alone has no lane axis; its lane
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -15,10 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fastldp import blas
 from fastldp.algorithms import Schedule
+from fastldp.composite import Composite
 from fastldp.kernels import gradient, metrics, privatize
-from fastldp.kernels.release import Release, SingleRelease, Transcript
+from fastldp.kernels.network import Network
+from fastldp.kernels.release import LongRelease, Release, SingleRelease, Transcript
 from fastldp.kernels.simd import aligned_zeros
+from fastldp.mlp import MLP
+from fastldp.network import samples_of, with_rooms
 from fastldp.problem import Problem
 from fastldp.recording import Plan
 
@@ -28,15 +34,17 @@ LANES = {"float64": 8, "float32": 16}
 # Laying out numbers for a kernel costs more than a short call of it takes: so many rounds at a time.
 ROUNDS_LAID = 1024
 # So many records wait at most before they are handed out to their runs.
-MOST_RECORDS = 512
-LOSS_CODES = {"logistic": gradient.LOGISTIC, "squared": gradient.SQUARED}
+MOST_RECORDS, MOST_RECORD_BYTES = 512, 16 * 2**20
+LOSS_CODES = {"logistic": gradient.LOGISTIC, "squared": gradient.SQUARED, "softmax": gradient.SOFTMAX}
+
+Samples = gradient.Samples | Network
 
 
 @dataclass(eq=False)
 class Runs:
     """Repetitions of one run: what defines them, and what has been recorded of each."""
 
-    problem: Problem
+    problem: Composite
     schedule: Schedule
     x0: Array
     keys: NDArray[np.uint32]
@@ -86,9 +94,9 @@ class Runs:
         return lane_mates(self.problem, self.schedule, self.plan)
 
 
-def lane_mates(problem: Problem, schedule: Schedule, plan: Plan) -> tuple[Any, ...]:
+def lane_mates(problem: Composite, schedule: Schedule, plan: Plan) -> tuple[Any, ...]:
     """What runs must have in common to share a block."""
-    data = id(problem.rows), id(problem.starts), problem.loss, problem.dtype
+    data = *map(id, problem.data), problem.loss, problem.dtype
     code, kind = problem.regularizer.kernel_form(problem.d).code, schedule.program.kind
     return *data, code, kind, release_mode(problem, schedule), plan.worker
 
@@ -100,7 +108,7 @@ class Lane(NamedTuple):
     repetition: int
 
 
-def release_mode(problem: Problem, schedule: Schedule) -> int:
+def release_mode(problem: Composite, schedule: Schedule) -> int:
     """How a run's queries are released: without noise, or with noise on the grid, or off it in single precision."""
     if schedule.ledger is None:
         return privatize.EXACT
@@ -144,9 +152,9 @@ class _Record(NamedTuple):
 class Block:
     """Runs in lanes, the state they are in, and the numbers their kernel needs."""
 
-    def __init__(self, samples: gradient.Samples, lanes: Sequence[Lane], *, alone: bool = False) -> None:
+    def __init__(self, samples: Samples, lanes: Sequence[Lane], *, alone: bool = False) -> None:
         self.samples = samples
-        self.alone = alone
+        self.alone = alone or not lanes[0].runs.problem.lanes_of_runs
         self._shares = _shares(lanes)
         self._kinds = [share.runs for share in self._shares]
         self.horizon = max(runs.rounds for runs in self._kinds)
@@ -205,7 +213,7 @@ class Block:
         first = 0
         for name in self.program.memory:
             field = getattr(self.state, name)
-            lanes = field.reshape(*field.shape[: -len(self.lane_shape)], self.lanes)
+            lanes = field[..., None] if self.alone else field.reshape(*field.shape[: -len(self.lane_shape)], self.lanes)
             size = lanes[..., 0].size
             for lane, kept in enumerate(memories):
                 lanes[..., lane] = kept[first : first + size].reshape(lanes.shape[:-1])
@@ -230,7 +238,7 @@ class Block:
         laid[...] = stacked[..., 0] if self.alone else stacked[..., self._kind_of_lane].reshape(laid.shape)
         return laid
 
-    def _release(self, problem: Problem) -> Release | SingleRelease:
+    def _release(self, problem: Composite) -> Release | SingleRelease | LongRelease:
         common: dict[str, Any] = {
             "mode": release_mode(problem, self._kinds[0].schedule),
             "keys": np.zeros((8, self.lanes), dtype=np.uint32),
@@ -238,6 +246,9 @@ class Block:
             "factors": self.stack(runs.schedule.factors for runs in self._kinds),
             "weight": (1.0 / (self.program.parts(problem) * problem.sizes)).astype(self.dtype),
         }
+        if isinstance(self.samples, Network):
+            shape = problem.n, 16, self.lanes
+            return LongRelease(**common, normals=aligned_zeros(shape), dithers=aligned_zeros(shape))
         if self.alone:
             shape = problem.n, problem.d + problem.d % 2, self.lanes
             normals, dithers = aligned_zeros(shape, self.dtype), aligned_zeros(shape, self.dtype)
@@ -253,7 +264,7 @@ class Block:
         return ends
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> Composite:
         """Of the first of its runs; all have the same data."""
         return self._kinds[0].problem
 
@@ -269,23 +280,26 @@ class Block:
 
     def advance(self, end: int, *, threads: int = 1) -> None:
         """Run up to and including round `end`, and record it in the runs whose plans say so."""
-        begin = self.done
+        begin, problem = self.done, self.problem
         if begin == 0 and self.program.early_releases:
             seen = self._transcript(self.program.early_releases, 1)
             laid = self._lay(0, 1)
             release = self.release._replace(deviations=laid.deviations[:1])
-            self.program.warm_up(self.state, self.samples, self.method, release, seen)
+            with self._samples(_in_turn(problem)) as samples:
+                self.program.warm_up(self.state, samples, self.method, release, seen)
             self._keep(0, 0, seen)
         laid = self._lay(begin, end)
         part = slice(begin - laid.begin, end - laid.begin)
         release = self.release._replace(deviations=laid.deviations[part])
         method = self.program.during(laid.method, part)
         seen = self._transcript(self.program.local_steps * (end - begin), end - begin)
-        given = self.state, self.samples, method, release, seen
-        if threads > 1:
-            self.program.loops.run_parallel(begin + 1, end + 1, self._cuts(threads), *given)
-        else:
-            self.program.loops.run_serial(begin + 1, end + 1, *given)
+        cuts = self._cuts(threads) if threads > 1 else _in_turn(problem)
+        with self._samples(cuts) as samples:
+            given = self.state, samples, method, release, seen
+            if threads > 1:
+                self.program.loops.run_parallel(begin + 1, end + 1, cuts, *given)
+            else:
+                self.program.loops.run_serial(begin + 1, end + 1, *given)
         self.done = end
         self._keep(self.program.releases(begin), self.program.broadcasts(begin), seen)
         record = int(np.searchsorted(self._recorded, end))
@@ -294,10 +308,21 @@ class Block:
         if end in self._lengths or self.state.failed.any():
             self._settle()
 
+    @contextmanager
+    def _samples(self, cuts: NDArray[np.int64]) -> Iterator[Samples]:
+        """The data, for threads that visit the workers between the cuts; BLAS has one thread in each of them."""
+        if not isinstance(self.samples, Network):
+            yield self.samples
+            return
+        if self.samples.model.shape[0] != cuts.size - 1:
+            self.samples = with_rooms(self.samples, cuts)
+        with blas.one_thread():
+            yield self.samples
+
     def _measure(self) -> None:
         metrics.measure(self.program.models(self.state), self._optimum, *self._measured)
         self._records.append(_Record(self.done, *(values.copy() for values in self._measured)))
-        if len(self._records) == MOST_RECORDS:
+        if len(self._records) >= min(MOST_RECORDS, MOST_RECORD_BYTES // self._measured[0].nbytes):
             self._hand_out()
 
     def _hand_out(self) -> None:
@@ -406,6 +431,24 @@ def _shares(lanes: Sequence[Lane]) -> list[_Share]:
         _Share(lanes[mine[0]].runs, np.array(mine), np.array([lanes[k].repetition for k in mine]))
         for mine in by_runs.values()
     ]
+
+
+def _in_turn(problem: Composite) -> NDArray[np.int64]:
+    """The cuts of one thread, which visits all workers."""
+    return np.array([0, problem.n])
+
+
+def lanes_of(problem: Composite) -> int:
+    """How many runs fill a line of lanes."""
+    return LANES[problem.dtype] if problem.lanes_of_runs else 1
+
+
+def samples_in_lanes(problem: Composite) -> Samples:
+    """The data for runs that share lanes, or of a network."""
+    if isinstance(problem, MLP):
+        return samples_of(problem)
+    assert isinstance(problem, Problem)
+    return samples_in_rows(problem)
 
 
 def samples_in_rows(problem: Problem) -> gradient.DenseSamples | gradient.SparseSamples:

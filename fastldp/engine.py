@@ -19,7 +19,18 @@ from joblib import Parallel, delayed
 from scipy import sparse
 
 from fastldp import memory
-from fastldp.block import LANES, Block, Lane, Runs, padding, samples_in_panels, samples_in_rows
+from fastldp.block import (
+    Block,
+    Lane,
+    Runs,
+    Samples,
+    lanes_of,
+    padding,
+    samples_in_lanes,
+    samples_in_panels,
+    samples_in_rows,
+)
+from fastldp.composite import Composite
 from fastldp.kernels import jit
 from fastldp.problem import Problem
 
@@ -45,7 +56,7 @@ _ONE_PARALLEL_CALLER = threading.Lock()
 
 
 def execute(
-    problem: Problem,
+    problem: Composite,
     jobs: Sequence[Runs],
     *,
     n_jobs: int | None,
@@ -57,15 +68,11 @@ def execute(
     `advanced` hears of the run-rounds done, from any thread.
     """
     cores = available_cores() if n_jobs is None else min(n_jobs, available_cores())
-    dense = not sparse.issparse(problem.rows)
-    work = int(problem.rows.size)  # of sparse rows, the nonzeros
-    lines = lines_of(problem)
-    packs = pack(jobs, LANES[problem.dtype], lines)
-    _refuse_what_cannot_fit(problem, work, lanes=lines * LANES[problem.dtype], blocks=min(len(packs), cores))
-    # One run puts its samples in the lanes; where shards are too small to fill panels it rides in run lanes, alone.
+    lanes, lines = lanes_of(problem), lines_of(problem)
+    packs = pack(jobs, lanes, lines)
+    _refuse_what_cannot_fit(problem, lanes=lines * lanes, blocks=min(len(packs), cores))
     single = sum(len(pack) for pack in packs) == 1 and packs[0][0].runs.schedule.program.lanes_of_samples
-    alone = single and not (dense and padding(problem) > MOST_PADDING)
-    samples = samples_in_panels(problem) if alone and dense else samples_in_rows(problem)
+    samples, alone = _laid_out(problem, single=single)
     # Blocks may differ in their local steps; the longest come first, and segments are cut for them.
     most_steps = max(runs.schedule.program.local_steps for runs in jobs)
     cost = nanoseconds(problem, most_steps)
@@ -89,7 +96,7 @@ def execute(
         block.close()
 
     # Whole waves of blocks take a thread each; where it pays, the blocks left over share all threads, in turns.
-    pays = cores > 1 and work * (1 if alone else LANES[problem.dtype]) > PARALLEL_WORK
+    pays = cores > 1 and problem.work * (1 if alone else lanes) > PARALLEL_WORK
     waves = len(packs) - len(packs) % cores if pays else len(packs)
     if packs[0][0].runs.rounds * cost < SHORT_BLOCK:
         for mates in packs[:waves]:
@@ -101,6 +108,17 @@ def execute(
     for mates in packs[waves:]:
         with _ONE_PARALLEL_CALLER, _numba_threads(cores):
             complete(mates, cores)
+
+
+def _laid_out(problem: Composite, *, single: bool) -> tuple[Samples, bool]:
+    """The data as kernels want them, and whether one run puts its samples in the lanes."""
+    if not (single and isinstance(problem, Problem)):
+        return samples_in_lanes(problem), False
+    if sparse.issparse(problem.rows):
+        return samples_in_rows(problem), True
+    # Where shards are too small to fill panels the run rides in run lanes, alone.
+    alone = padding(problem) <= MOST_PADDING
+    return (samples_in_panels(problem) if alone else samples_in_rows(problem)), alone
 
 
 def pack(jobs: Sequence[Runs], lanes: int, lines: int = 1) -> list[list[Lane]]:
@@ -125,18 +143,19 @@ def blocks_of(mates: Sequence[Mate], lanes: int, lines: int) -> list[list[Mate]]
     return blocks
 
 
-def lines_of(problem: Problem) -> int:
+def lines_of(problem: Composite) -> int:
     """How many lines of lanes a full block has."""
     # Runs over sparse data share its indices, so sixteen cost each less than eight; float32 has sixteen in one line.
-    return 2 if sparse.issparse(problem.rows) and problem.dtype == "float64" else 1
+    sparse_rows = isinstance(problem, Problem) and sparse.issparse(problem.rows)
+    return 2 if sparse_rows and problem.dtype == "float64" else 1
 
 
-def nanoseconds(problem: Problem, local_steps: int) -> float:
+def nanoseconds(problem: Composite, local_steps: int) -> float:
     """What a round of a block costs, to an order of magnitude."""
-    return local_steps * (PRODUCT * int(problem.rows.size) + COORDINATE * problem.n * problem.d) + ROUND
+    return local_steps * (PRODUCT * problem.work + COORDINATE * problem.n * problem.d) + ROUND
 
 
-def segment_length(problem: Problem, local_steps: int) -> int:
+def segment_length(problem: Composite, local_steps: int) -> int:
     """How many rounds a kernel call should have."""
     return max(1, int(SEGMENT_NANOSECONDS / nanoseconds(problem, local_steps)))
 
@@ -166,7 +185,7 @@ def _numba_threads(count: int) -> Iterator[None]:
         numba.set_num_threads(before)
 
 
-def _refuse_what_cannot_fit(problem: Problem, work: int, *, lanes: int, blocks: int) -> None:
+def _refuse_what_cannot_fit(problem: Composite, *, lanes: int, blocks: int) -> None:
     """Three state arrays a block at work, and a copy of the data, estimated before any block is laid out."""
     at_work = blocks * 3 * problem.n * problem.d * lanes * np.dtype(problem.dtype).itemsize
-    memory.refuse_beyond("problem", at_work + 8 * work, "use fewer cores (n_jobs=), or fewer workers")
+    memory.refuse_beyond("problem", at_work + 8 * problem.work, "use fewer cores (n_jobs=), or fewer workers")

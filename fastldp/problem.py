@@ -13,25 +13,22 @@ from scipy import sparse
 from scipy.special import expit
 
 from fastldp import memory
-from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
+from fastldp.composite import LARGEST_ENTRY, Composite, Vector, shards
+from fastldp.errors import DataError, UnboundedGradientError
 from fastldp.optimum import certified_optimum
-from fastldp.regularizers import Regularizer, Zero
+from fastldp.regularizers import Regularizer
 from fastldp.spectrum import extreme_curvatures
-from fastldp.validation import integer, is_scalar, known_name, real, reals, vector, whole_numbers
-
-Vector = NDArray[np.float64]
+from fastldp.validation import known_name, real, reals, vector
 
 LOSSES = ("logistic", "squared")
 DTYPES = ("float64", "float32")
-# Of A and of a start, so that no square or sum of squares of a run overflows.
-LARGEST_ENTRY = {"float64": 1e140, "float32": 1e15}
 # What is computed once and depends on the data alone.
 DATA_ALONE = ("_curvatures", "row_norms", "fingerprint")
 # The largest second derivative of each loss in the margin.
 CURVATURE = {"logistic": 0.25, "squared": 1.0}
 
 
-class Problem:
+class Problem(Composite):
     """minimise (1/n) Σᵢ fᵢ(x) + g(x), with fᵢ(x) = (1/mᵢ) Σₗ φ(aᵢₗᵀx, bᵢₗ) + (l2/2)‖x‖².
 
     Parameters
@@ -69,7 +66,7 @@ class Problem:
     ) -> None:
         self.loss = known_name("loss", loss, LOSSES)
         self.dtype = known_name("dtype", getattr(dtype, "__name__", None) or str(dtype), DTYPES)
-        self._set_parameters(l2, regularizer, gradient_bound)
+        self._set_parameters(l2, regularizer, _bound(gradient_bound))
         rows, labels, starts = _shards(_matrix(A, self.dtype), _labels(b, self.loss), workers)
         # A copy of its own, so that the caller may change A: with −b folded in, φ is ln(1 + eᶻ) of the margin z.
         signs = -labels if self.loss == "logistic" else np.ones(labels.size)
@@ -78,22 +75,11 @@ class Problem:
         self.targets = labels if self.loss == "squared" else np.zeros(labels.size)
         """b for the squared loss; the logistic loss has it in the rows."""
         self.starts = starts
-        """(n + 1,): worker i holds rows starts[i] to starts[i + 1]; rows are sorted by worker."""
         self._measure()
-
-    def _set_parameters(self, l2: float, regularizer: Regularizer | None, gradient_bound: float | None) -> None:
-        """All that is not the data, checked before the data is touched."""
-        self.l2 = real("l2", l2, "give a finite number ≥ 0", at_least=0)
-        if regularizer is not None and not isinstance(regularizer, Regularizer):
-            raise ArgumentError("regularizer", regularizer, "give an instance such as BoxL1(0.01, 10.0)")
-        self.regularizer: Regularizer = Zero() if regularizer is None else regularizer
-        if gradient_bound is not None:
-            gradient_bound = real("gradient_bound", gradient_bound, "give a finite number > 0", above=0)
-        self._public_bound = gradient_bound
 
     def _measure(self) -> None:
         """What follows from the shape of the data."""
-        self.sizes: NDArray[np.int64] = np.diff(self.starts)
+        self.sizes = np.diff(self.starts)
         self.n = self.sizes.size
         self.d = int(self.rows.shape[1])
         self.regularizer.kernel_form(self.d)  # refuses weights of another length now, not at the solve
@@ -115,7 +101,8 @@ class Problem:
             known_name("changes", name, tuple(known))
         other = Problem.__new__(Problem)
         other.loss, other.dtype = self.loss, self.dtype
-        other._set_parameters(**(known | changes))
+        given = known | changes
+        other._set_parameters(given["l2"], given["regularizer"], _bound(given["gradient_bound"]))
         other.rows, other.targets, other.starts = self.rows, self.targets, self.starts
         other._measure()
         # What depends on the data alone is not computed again.
@@ -128,6 +115,19 @@ class Problem:
             f"Problem({self.loss}, {self.rows.shape[0]:,} rows × {self.d:,} {kind}, {self.n} workers, "
             f"l2={self.l2:g}, g={self.regularizer})"
         )
+
+    @property
+    def data(self) -> tuple[Any, ...]:
+        return self.rows, self.starts
+
+    @property
+    def work(self) -> int:
+        return int(self.rows.size)  # of sparse rows, the nonzeros
+
+    @property
+    def rounding(self) -> Vector:
+        # In single precision it cannot be bounded usefully, and the ledger says so.
+        return super().rounding if self.dtype == "float64" else np.zeros(self.n)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -227,11 +227,6 @@ class Problem:
         terms = np.maximum(np.abs(margins[0]), np.abs(margins[1])) + np.abs(self.targets)
         rounding = (self.d + 8) * np.finfo(np.float64).eps * terms
         return float(((residuals + rounding) * self.row_norms).max())
-
-    @property
-    def clip(self) -> float:
-        """The norm each sample's gradient is clipped to: the public bound, infinite where there is none."""
-        return np.inf if self._public_bound is None else self._public_bound
 
     # The objective, for people and for the optimum; the runs use the kernels.
 
@@ -349,30 +344,13 @@ def _labels(b: ArrayLike, loss: str) -> Vector:
 
 def _shards(A: Any, b: Vector, workers: int | ArrayLike) -> tuple[Any, Vector, NDArray[np.int64]]:
     """Rows and labels sorted by worker, and where each worker's begin."""
-    rows = A.shape[0]
-    if b.size != rows:
-        raise DataError("b", f"{b.size} labels", f"A has {rows} rows; give one label a row")
-    if is_scalar(workers):
-        n = integer("workers", workers, "give a whole number ≥ 1, or one worker number a row", at_least=1)
-        if n > rows:
-            raise DataError("workers", n, f"there are only {rows} rows; give at most one worker a row")
-        smaller, larger = divmod(rows, n)
-        sizes = np.full(n, smaller, dtype=np.int64)
-        sizes[:larger] += 1
-        return A, b, np.concatenate([[0], np.cumsum(sizes)])
-    owners = whole_numbers(
-        "workers", workers, rows, f"give a whole number, or {rows} whole numbers: one worker a row", DataError
-    )
-    if owners.min() < 0:
-        raise DataError("workers", int(owners.min()), "number the workers from 0")
-    # A number beyond the rows leaves a gap below it, and is not worth an array of that size.
-    numbers_used = np.unique(owners)
-    if numbers_used[-1] != numbers_used.size - 1:
-        empty = int(np.flatnonzero(numbers_used != np.arange(numbers_used.size))[0])
-        raise DataError("workers", owners, f"worker {empty} has no rows; number the workers 0 to n − 1 without gaps")
-    sizes = np.bincount(owners)
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    if (np.diff(owners) >= 0).all():
-        return A, b, starts
-    order = np.argsort(owners, kind="stable")
-    return A[order], b[order], starts
+    if b.size != A.shape[0]:
+        raise DataError("b", f"{b.size} labels", f"A has {A.shape[0]} rows; give one label a row")
+    order, starts = shards(b.size, workers)
+    return (A, b, starts) if order is None else (A[order], b[order], starts)
+
+
+def _bound(gradient_bound: float | None) -> float | None:
+    if gradient_bound is None:
+        return None
+    return real("gradient_bound", gradient_bound, "give a finite number > 0", above=0)

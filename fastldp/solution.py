@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import FileFormatError
+from fastldp.measures import Measures
 from fastldp.privacy.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ class Solution:
     """The seed given; None where the key came from the operating system and was not kept."""
     seconds: float
     description: str
-    objective_of: Callable[[Array], float]
+    measures: Measures
+    """What else is measured of x̄, by name, (repetitions, records) each: ``"objective"``, and of a network
+    ``"train_loss"`` and ``"test_accuracy"``. Computed when first asked for."""
 
     @property
     def x(self) -> Array:
@@ -116,13 +118,10 @@ class Solution:
         """(repetitions, records): the paper's error, consensus + distance."""
         return self.consensus + self.distance
 
-    @cached_property
+    @property
     def objective(self) -> Array:
         """(repetitions, records): the objective at x̄; computed when first asked for."""
-        flat = self.means.reshape(-1, self.means.shape[-1])
-        with np.errstate(over="ignore"):  # of a run that diverged
-            values = [self.objective_of(x) if np.isfinite(x).all() else np.nan for x in flat]
-        return np.array(values).reshape(self.means.shape[:2])
+        return self.measures["objective"]
 
     def summary(self) -> str:
         """The errors along the rounds and the ledger, as an aligned table."""
@@ -132,19 +131,15 @@ class Solution:
             self.description,
             f"{self.status.message}; {repetitions} repetition{'s' * (repetitions != 1)}, {self.seconds:.2f} s",
             "",
-            f"  {'round':>9}  {'optimality':>11}  {'± std':>9}  {'consensus':>10}  {'distance':>9}  {'objective':>10}",
         ]
+        columns = self._columns()
+        lines.append(f"  {'round':>9}" + "".join(f"  {name:>{width}}" for name, width, _, _ in columns))
         for k in shown:
             # Of the repetitions that came this far.
             there = ~np.isnan(self.consensus[:, k])
-            if not there.any():
-                continue
-            errors = self.optimality[there, k]
-            lines.append(
-                f"  {self.rounds[k]:>9,}  {errors.mean():>11.4g}  {errors.std():>9.3g}"
-                f"  {self.consensus[there, k].mean():>10.3g}  {self.distance[there, k].mean():>9.4g}"
-                f"  {self.objective[there, k].mean():>10.6g}"
-            )
+            if there.any():
+                cells = (f"  {of(values[there, k]):>{width}}" for _, width, values, of in columns)
+                lines.append(f"  {self.rounds[k]:>9,}" + "".join(cells))
         lines += ["", "privacy"]
         if self.ledger is None:
             return "\n".join([*lines, "  none: no budget was given, the messages are not private"])
@@ -154,10 +149,23 @@ class Solution:
             )
         return "\n".join([*lines, self.ledger.summary()])
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A result that travels takes the objective along, not the private data that gave it.
-        objective = self.objective
-        return self.__dict__ | {"objective_of": _no_problem, "objective": objective}
+    def _columns(self) -> list[tuple[str, int, Array, Callable[[Array], str]]]:
+        """What the table of the summary shows: a name, a width, the values, and what is written of several."""
+
+        def mean(digits: int) -> Callable[[Array], str]:
+            return lambda values: f"{values.mean():.{digits}g}"
+
+        consensus = ("consensus", 10, self.consensus, mean(3))
+        own = [name for name in self.measures if name != "objective"]
+        if own:  # a problem that is judged by these has no optimum
+            return [*((name, max(10, len(name)), self.measures[name], mean(4)) for name in own), consensus]
+        return [
+            ("optimality", 11, self.optimality, mean(4)),
+            ("± std", 9, self.optimality, lambda values: f"{values.std():.3g}"),
+            consensus,
+            ("distance", 9, self.distance, mean(4)),
+            ("objective", 10, self.objective, mean(6)),
+        ]
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The mean error along the rounds with one standard deviation either side."""
@@ -177,6 +185,7 @@ class Solution:
             "watched": self.messages is not None,
         }
         arrays: dict[str, Any] = {name: getattr(self, name) for name in SAVED}
+        arrays |= {MEASURE + name: values for name, values in self.measures.items() if name not in SAVED}
         if self.messages is not None:
             arrays |= {"messages": self.messages, "broadcasts": self.broadcasts}
         if self.ledger is not None:
@@ -195,6 +204,7 @@ class Solution:
 
 
 SAVED = ("workers", "rounds", "consensus", "distance", "means", "objective")
+MEASURE = "measure_"
 
 
 def load(path: str | os.PathLike[str]) -> Solution:
@@ -215,8 +225,9 @@ def load(path: str | os.PathLike[str]) -> Solution:
     if missing:
         raise FileFormatError(f"path = {os.fspath(path)!r}: it lacks {', '.join(missing)}")
     ledger = {name[7:]: _plain(value) for name, value in arrays.items() if name.startswith("ledger_")}
+    measures = {name.removeprefix(MEASURE): value for name, value in arrays.items() if name.startswith(MEASURE)}
     outcome, round_, message = header["status"]
-    solution = Solution(
+    return Solution(
         workers=arrays["workers"],
         rounds=arrays["rounds"],
         consensus=arrays["consensus"],
@@ -229,15 +240,9 @@ def load(path: str | os.PathLike[str]) -> Solution:
         seed=None if header["seed"] is None else int(header["seed"]),
         seconds=header["seconds"],
         description=header["description"],
-        objective_of=_no_problem,
+        measures=Measures.known({"objective": arrays["objective"]} | measures),
     )
-    solution.objective = arrays["objective"]
-    return solution
 
 
 def _plain(value: NDArray[Any]) -> Any:
     return value.item() if value.ndim == 0 else value
-
-
-def _no_problem(x: Array) -> float:
-    raise FileFormatError("a loaded solution knows the objective at its records only")

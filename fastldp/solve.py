@@ -20,11 +20,12 @@ from tqdm import tqdm
 from fastldp import engine, memory
 from fastldp.algorithms import Algorithm, PrimalDual
 from fastldp.block import Runs
+from fastldp.composite import LARGEST_ENTRY, Composite
 from fastldp.errors import ArgumentError, DivergedError, InterruptedSolve, OptimumError, OptimumWarning, SamplerWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger
-from fastldp.problem import LARGEST_ENTRY, Problem
+from fastldp.measures import Measures
 from fastldp.recording import Plan, Record, plan
 from fastldp.solution import Outcome, Solution, Status
 from fastldp.validation import integer, vector
@@ -38,7 +39,7 @@ ARRAYS_OF_ROUNDS = 6
 
 
 def solve(
-    problem: Problem,
+    problem: Composite,
     budget: Budget | None = None,
     *,
     rounds: int,
@@ -61,7 +62,8 @@ def solve(
     repetitions : independent runs, each with noise of its own.
     seed : the same seed gives the same bits, on any number of threads. None takes a key from the operating
         system and does not keep it, as a deployment should: who knows the seed can take the noise off.
-    x0 : the start, for all workers; zero, or the point of the regularizer's set nearest to it.
+    x0 : the start, for all workers; zero (of a network its seeded start), or the point of the regularizer's set
+        nearest to it.
     record : `Every(k)`, a list of rounds, or `Final()`; `Messages(worker)` keeps that worker's messages, alone
         or in a list with one of the others. By default at most 100 rounds, evenly spaced.
     n_jobs : how many cores may be used; all of them by default.
@@ -108,8 +110,8 @@ def solve(
 
 def check_common(problem: Any, budget: Any, n_jobs: Any, seed: Any) -> None:
     """What every entry refuses before it begins."""
-    if not isinstance(problem, Problem):
-        raise ArgumentError("problem", problem, "give a fastldp.Problem")
+    if not isinstance(problem, Composite):
+        raise ArgumentError("problem", problem, "give a fastldp.Problem, or a fastldp.MLP")
     if budget is not None and not isinstance(budget, Budget):
         raise ArgumentError("budget", budget, "give a Budget(epsilon, delta), or None for a run without noise")
     if n_jobs is not None:
@@ -129,7 +131,7 @@ def warn_of_sampler(ledger: Ledger | None) -> None:
         )
 
 
-def execute(problem: Problem, jobs: Sequence[Runs], *, n_jobs: int | None, progress: bool) -> None:
+def execute(problem: Composite, jobs: Sequence[Runs], *, n_jobs: int | None, progress: bool) -> None:
     """Run all jobs, with a bar, until they are done or Ctrl-C is pressed."""
     total = sum(runs.rounds * len(runs.keys) for runs in jobs)
     bar = tqdm(total=total, unit="round", unit_scale=True, disable=not progress, file=sys.stderr)
@@ -143,9 +145,9 @@ def execute(problem: Problem, jobs: Sequence[Runs], *, n_jobs: int | None, progr
         engine.execute(problem, jobs, n_jobs=n_jobs, advanced=advanced, stop=stop)
 
 
-def starting_point(problem: Problem, x0: ArrayLike | None) -> Array:
+def starting_point(problem: Composite, x0: ArrayLike | None) -> Array:
     if x0 is None:
-        return problem.regularizer.prox(np.zeros(problem.d), 0.0)
+        return problem.regularizer.prox(problem.start(), 0.0)
     start = vector("x0", x0, problem.d, f"give {problem.d} finite numbers")
     if np.abs(start).max() > LARGEST_ENTRY[problem.dtype]:
         raise ArgumentError("x0", x0, f"entries so large that their squares overflow in {problem.dtype}")
@@ -155,8 +157,10 @@ def starting_point(problem: Problem, x0: ArrayLike | None) -> Array:
     return problem.regularizer.prox(start, 0.0)
 
 
-def optimum_or_nan(problem: Problem) -> Array:
-    """x*, for the errors that are recorded; with a warning NaN where there is none."""
+def optimum_or_nan(problem: Composite) -> Array:
+    """x*, for the errors that are recorded; NaN where there is none, with a warning where there might have been."""
+    if not problem.has_optimum:
+        return np.full(problem.d, np.nan)
     try:
         return problem.optimum()
     except OptimumError as error:
@@ -185,7 +189,7 @@ def stop_on_interrupt() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _refuse_what_cannot_fit(problem: Problem, wanted: Plan, rounds: int, releases: int, repetitions: int) -> None:
+def _refuse_what_cannot_fit(problem: Composite, wanted: Plan, rounds: int, releases: int, repetitions: int) -> None:
     """What the runs keep, estimated before any of it is laid out."""
     records = wanted.rounds.size * (problem.d + 2)
     messages = (releases + rounds) * problem.d if wanted.worker >= 0 else 0
@@ -210,7 +214,7 @@ def _solution(runs: Runs, method: Algorithm, seed: int | None, seconds: float) -
         seed=seed,
         seconds=seconds,
         description=f"{runs.problem}, {_shown(method)}, step {runs.schedule.step:g}, {runs.rounds:,} rounds",
-        objective_of=runs.problem.objective,
+        measures=Measures(runs.problem.measures, runs.means, runs.problem.measure),
     )
 
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from fastldp import memory
 from fastldp.algorithms import Algorithm
 from fastldp.block import Runs
+from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, GridEdgeWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.privacy.budget import Budget
-from fastldp.problem import Problem
 from fastldp.recording import Final, plan
 from fastldp.solve import MOST_ROUNDS, check_common, execute, optimum_or_nan, starting_point
 from fastldp.validation import integer
@@ -85,7 +85,7 @@ def grid(kind: type[Any], **values: Any) -> list[Any]:
 
 
 def tune(
-    problem: Problem,
+    problem: Composite,
     budget: Budget | None,
     algorithm_grid: Iterable[Algorithm],
     *,

@@ -78,16 +78,25 @@ def words(keys: Any, group: Any, few: Any, round_: Any, worker: Any, purpose: An
 
 
 @formula
+def store_group(
+    normals: Any, dithers: Any, row: int, first: int, count: int, keys: Any, group: Any, address: Any
+) -> None:
+    """A group of `count` coordinates of a noise, to a row of two arrays (rows, coordinates, lanes) from `first` on."""
+    round_, worker, purpose = address
+    like = load(normals, row, 0)
+    a, b = words(keys, group, count <= 8, round_, worker, purpose, like)
+    for k in range(0, min(16, count), 2):
+        n0, n1 = box_muller(like, a[k], b[k], a[k + 1], b[k + 1])
+        store(n0, normals, row, first + k)
+        store(n1, normals, row, first + k + 1)
+        store(dither(like, b[k]), dithers, row, first + k)
+        store(dither(like, b[k + 1]), dithers, row, first + k + 1)
+
+
+@formula
 def store_draw(normals: Any, dithers: Any, row: int, keys: Any, round_: Any, worker: Any, purpose: Any) -> None:
     """A noise to a row of two arrays (rows, coordinates, lanes) that have an even number of coordinates."""
     d = normals.shape[1]
-    like = load(normals, row, 0)
     for group in range((d + 15) // 16):
         first = 16 * group
-        a, b = words(keys, group, d - first <= 8, round_, worker, purpose, like)
-        for k in range(0, min(16, d - first), 2):
-            n0, n1 = box_muller(like, a[k], b[k], a[k + 1], b[k + 1])
-            store(n0, normals, row, first + k)
-            store(n1, normals, row, first + k + 1)
-            store(dither(like, b[k]), dithers, row, first + k)
-            store(dither(like, b[k + 1]), dithers, row, first + k + 1)
+        store_group(normals, dithers, row, first, d - first, keys, group, (round_, worker, purpose))

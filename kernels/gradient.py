@@ -7,6 +7,7 @@ a row is a panel of samples, P[panels, d, lanes]. Either way a product is a scal
 Rows have the label folded in for the logistic loss: with −b·a for a, φ is ln(1 + eᶻ) of the margin z and φ' is σ(z).
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from fastldp.kernels.vmath import sigmoid
 
 LOGISTIC = 0
 SQUARED = 1
+SOFTMAX = 2  # of a network
 
 Floats = NDArray[np.floating[Any]]
 
@@ -55,6 +57,9 @@ class Panels(NamedTuple):
 
 Samples = DenseSamples | SparseSamples | Panels
 
+# How the gradient is made, by the type of the samples.
+GRADIENTS: dict[type, Callable[..., Any]] = {}
+
 
 def add_gradient(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
     """G[i] += Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[row], each clipped to the norm `clip`."""
@@ -63,7 +68,7 @@ def add_gradient(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G
 
 @overload(add_gradient, inline="always")
 def _by_type_of_samples(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
-    return {DenseSamples: _rows, SparseSamples: _sparse, Panels: _panels}[samples.instance_class]
+    return GRADIENTS[samples.instance_class]
 
 
 def _rows(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
@@ -92,6 +97,9 @@ def _sparse(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any
         _add_sparse(LOGISTIC, clip, samples, i, X, row, G)
     else:
         _add_sparse(SQUARED, clip, samples, i, X, row, G)
+
+
+GRADIENTS |= {DenseSamples: _rows, SparseSamples: _sparse, Panels: _panels}
 
 
 @formula

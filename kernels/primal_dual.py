@@ -129,5 +129,6 @@ def run_parallel(
             draw_ahead(t, workers, release)
             _visit(t, first, workers, state, samples, method, release, seen)
         _average(t - first, t, state, seen)
-    for i in range(state.X.shape[0]):
-        _receive(i, state, method)
+    for k in prange(cuts.size - 1):
+        for i in range(cuts[k], cuts[k + 1]):
+            _receive(i, state, method)

@@ -13,7 +13,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from fastldp.kernels.gaussian import box_muller, dither, store_draw, words
+from fastldp.kernels.gaussian import box_muller, dither, store_draw, store_group, words
 from fastldp.kernels.gradient import add_gradient
 from fastldp.kernels.jit import formula, serial
 from fastldp.kernels.privatize import EXACT, on_grid, privatize
@@ -53,6 +53,18 @@ class SingleRelease(NamedTuple):
     normals: Floats  # (n, d or d + 1, whichever is even, lanes): those of as many rounds as there are lanes
     dithers: Floats  # the same
     drawn: NDArray[np.int64]  # (n,): which of the groups of so many rounds each worker's noise is for
+
+
+class LongRelease(NamedTuple):
+    """How the queries of one run of many coordinates are released: the lanes of its noise hold coordinates."""
+
+    mode: int
+    keys: NDArray[np.uint32]  # (8, lanes): the key of the run, in every lane
+    deviations: Floats  # (rounds of the call,)
+    factors: Floats  # (n,)
+    weight: Floats  # (n,)
+    normals: Floats  # (n, 16, lanes): those of as many groups of coordinates as there are lanes
+    dithers: Floats  # the same
 
 
 class Transcript(NamedTuple):
@@ -113,7 +125,8 @@ def _add_noise(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, 
 
 @overload(_add_noise, inline="always")
 def _by_type_of_release(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
-    return {Release: _noise_of_runs, SingleRelease: _noise_of_rounds}[release.instance_class]
+    kinds = {Release: _noise_of_runs, SingleRelease: _noise_of_rounds, LongRelease: _noise_of_coordinates}
+    return kinds[release.instance_class]
 
 
 def _noise_of_runs(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
@@ -144,6 +157,42 @@ def _noise_of_rounds(now: Any, t: Any, purpose: Any, i: Any, state: Any, method:
         take(i, j, h, state, method)
 
 
+def _noise_of_coordinates(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
+    d, several = state.half.shape[1], 16 * release.normals.shape[2]
+    weight = load(release.weight, i)
+    common = on_grid(load(release.deviations, now) * load(release.factors, i))
+    # A last group of eight or fewer is made in another way, and so alone.
+    full = d - d % 16 if d % 16 <= 8 else d
+    for first in range(0, full, several):
+        _draw_groups(first // 16, t, i, purpose, release)
+        for j in range(first, min(first + several, full)):
+            k, lane = (j - first) % 16, (j - first) // 16
+            normal, dither = load(release.normals, i, k, lane), load(release.dithers, i, k, lane)
+            h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)
+            take(i, j, h, state, method)
+    if full < d:
+        _draw_last(full // 16, t, i, purpose, release)
+        for j in range(full, d):
+            normal, dither = load(release.normals, i, j - full, 0), load(release.dithers, i, j - full, 0)
+            h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)
+            take(i, j, h, state, method)
+
+
+@serial
+def _draw_groups(group: int, t: int, i: int, purpose: int, release: Any) -> None:
+    """The noise of as many groups of sixteen coordinates as there are lanes."""
+    keep_apart()  # a function of its own, for the cipher's registers
+    groups = lane_numbers(words_like(load(release.normals, i, 0))) + np.uint32(group)
+    store_group(release.normals, release.dithers, i, 0, 16, release.keys, groups, (t, i, purpose))
+
+
+@serial
+def _draw_last(group: int, t: int, i: int, purpose: int, release: Any) -> None:
+    """The noise of a last group of eight coordinates or fewer, in every lane."""
+    keep_apart()
+    store_group(release.normals, release.dithers, i, 0, 8, release.keys, group, (t, i, purpose))
+
+
 def _draw_ahead(t: Any, i: Any, release: Any) -> Any:
     """Make worker i's noise of as many rounds as there are lanes, where it is kept and used up."""
     raise NotImplementedError("only compiled code calls this")
@@ -151,7 +200,7 @@ def _draw_ahead(t: Any, i: Any, release: Any) -> Any:
 
 @overload(_draw_ahead, inline="always")
 def _where_it_is_kept(t: Any, i: Any, release: Any) -> Any:
-    return {Release: _nothing_ahead, SingleRelease: _rounds_ahead}[release.instance_class]
+    return _rounds_ahead if release.instance_class is SingleRelease else _nothing_ahead
 
 
 def _nothing_ahead(t: Any, i: Any, release: Any) -> Any:

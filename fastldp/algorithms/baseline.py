@@ -9,7 +9,7 @@ from fastldp.algorithms.program import Program
 from fastldp.algorithms.schedule import Schedule, factors_of, ledger_of, released
 from fastldp.privacy.allocation import static_variances
 from fastldp.privacy.budget import Budget
-from fastldp.problem import Problem
+from fastldp.composite import Composite
 from fastldp.validation import real
 
 # What is computed for every release before the first: variances, and room to compute them and the ledger in.
@@ -21,7 +21,7 @@ def positive(argument: str, value: float) -> float:
     return real(argument, value, "give a finite number > 0", above=0)
 
 
-def schedule_of(program: Program, problem: Problem, budget: Budget | None, rounds: int) -> Schedule:
+def schedule_of(program: Program, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
     """σ² = 2C² releases/(ρ mᵢ²) in each release: sensitivity 2C/mᵢ."""
     step, releases = program.step, program.releases(rounds)
     memory.refuse_beyond("rounds", 8 * ARRAYS_OF_RELEASES * releases, "ask for fewer rounds or local steps")

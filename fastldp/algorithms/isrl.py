@@ -16,7 +16,7 @@ from fastldp.algorithms.schedule import Schedule
 from fastldp.errors import ArgumentError
 from fastldp.kernels import isrl as kernels
 from fastldp.privacy.budget import Budget
-from fastldp.problem import Problem
+from fastldp.composite import Composite
 from fastldp.regularizers import BoxL1
 from fastldp.validation import integer
 
@@ -58,7 +58,7 @@ class ISRLDP:
         if self.accelerated and tail:
             raise ArgumentError("tail_average", tail, "the accelerated method averages by itself; give 0")
 
-    def schedule(self, problem: Problem, budget: Budget | None, rounds: int) -> Schedule:
+    def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The noise of every round."""
         g = problem.regularizer
         if not g.smooth and isinstance(g, BoxL1) and np.any(np.asarray(g.weight) > 0):
@@ -76,21 +76,21 @@ class NoisyDescent(Program):
     loops: ClassVar[ModuleType] = kernels
     memory: ClassVar[tuple[str, ...]] = ("iterate", "answer")
 
-    def __init__(self, method: ISRLDP, problem: Problem, rounds: int) -> None:
+    def __init__(self, method: ISRLDP, problem: Composite, rounds: int) -> None:
         super().__init__(method.step)
         self.clip, self.accelerated = method.clip, method.accelerated
         self.tail_begins = rounds - max(method.tail_average, 1)
         self.strong_convexity = problem.l2
 
-    def parts(self, problem: Problem) -> int:
+    def parts(self, problem: Composite) -> int:
         return 1
 
-    def state(self, layout: Layout, problem: Problem) -> kernels.State:
+    def state(self, layout: Layout, problem: Composite) -> kernels.State:
         d = problem.d
         shared = layout.zeros(1, d), layout.zeros(1, d), layout.zeros(1, d)
         return kernels.State(*shared, layout.zeros(problem.n, d), layout.no_failures())
 
-    def method(self, layout: Layout, problems: Sequence[Problem], programs: Sequence[Any]) -> kernels.Method:
+    def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> kernels.Method:
         forms = [problem.regularizer.kernel_form(problem.d) for problem in problems]
         clips = [program.threshold(problem) for problem, program in zip(problems, programs, strict=True)]
         return kernels.Method(

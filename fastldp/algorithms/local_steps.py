@@ -16,7 +16,7 @@ from fastldp.algorithms.schedule import Schedule
 from fastldp.errors import ArgumentError
 from fastldp.kernels import local_steps as kernels
 from fastldp.privacy.budget import Budget
-from fastldp.problem import Problem
+from fastldp.composite import Composite
 from fastldp.validation import integer
 
 Array = NDArray[np.float64]
@@ -51,7 +51,7 @@ class DPFedAvg:
     def __post_init__(self) -> None:
         _check(self)
 
-    def schedule(self, problem: Problem, budget: Budget | None, rounds: int) -> Schedule:
+    def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The noise of every round."""
         _refuse_nonsmooth(problem, "DPFedAvg")
         return schedule_of(LocalSteps(self, variates=False, warm=False), problem, budget, rounds)
@@ -84,7 +84,7 @@ class DPScaffold:
         if not isinstance(self.warm_start, bool):
             raise ArgumentError("warm_start", self.warm_start, "give True or False")
 
-    def schedule(self, problem: Problem, budget: Budget | None, rounds: int) -> Schedule:
+    def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The noise of every round."""
         _refuse_nonsmooth(problem, "DPScaffold")
         return schedule_of(LocalSteps(self, variates=True, warm=self.warm_start), problem, budget, rounds)
@@ -100,7 +100,7 @@ def _check(method: DPFedAvg | DPScaffold) -> None:
     object.__setattr__(method, "local_steps", steps)
 
 
-def _refuse_nonsmooth(problem: Problem, name: str) -> None:
+def _refuse_nonsmooth(problem: Composite, name: str) -> None:
     if not problem.regularizer.smooth:
         raise ArgumentError(
             "algorithm",
@@ -126,15 +126,15 @@ class LocalSteps(Program):
     def kind(self) -> tuple[Any, ...]:
         return *super().kind, self.variates
 
-    def parts(self, problem: Problem) -> int:
+    def parts(self, problem: Composite) -> int:
         return 1
 
-    def state(self, layout: Layout, problem: Problem) -> kernels.State:
+    def state(self, layout: Layout, problem: Composite) -> kernels.State:
         n, d = problem.n, problem.d
         of_workers = layout.zeros(n, d), layout.zeros(n, d), layout.zeros(n, d)
         return kernels.State(*of_workers, layout.zeros(1, d), layout.zeros(1, d), layout.no_failures())
 
-    def method(self, layout: Layout, problems: Sequence[Problem], programs: Sequence[Any]) -> kernels.Method:
+    def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> kernels.Method:
         clips = [program.threshold(problem) for problem, program in zip(problems, programs, strict=True)]
         return kernels.Method(
             loss=layout.loss,

@@ -17,7 +17,7 @@ from fastldp.errors import ArgumentError, StepWarning
 from fastldp.kernels import primal_dual as kernels
 from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
 from fastldp.privacy.budget import Budget
-from fastldp.problem import Problem
+from fastldp.composite import Composite
 from fastldp.validation import known_name, real, vector
 
 Array = NDArray[np.float64]
@@ -52,7 +52,7 @@ class PrimalDual:
         if isinstance(self.allocation, str):
             known_name("allocation", self.allocation, ALLOCATIONS)
 
-    def schedule(self, problem: Problem, budget: Budget | None, rounds: int) -> Schedule:
+    def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The step and the noise of every round."""
         step = self._step(problem)
         if budget is None:
@@ -77,7 +77,7 @@ class PrimalDual:
         refuse_overspending(ledger, self.allocation)
         return Schedule(step, np.sqrt(shape), np.sqrt(factors), ledger, Algorithm1(step))
 
-    def _step(self, problem: Problem) -> float:
+    def _step(self, problem: Composite) -> float:
         if self.step is None:
             return problem.safe_step
         if self.step > problem.step_limit:
@@ -89,7 +89,7 @@ class PrimalDual:
             )
         return self.step
 
-    def _read_off_data(self, problem: Problem) -> str:
+    def _read_off_data(self, problem: Composite) -> str:
         """What the messages depend on that was read off the data without noise; empty for a run to deploy."""
         read = [] if problem.bound_source == "public" else ["the gradient bound"]
         if self.step is None and not problem.public_constants:
@@ -100,7 +100,7 @@ class PrimalDual:
         return ", ".join(read)
 
     def _variances(
-        self, problem: Problem, rounds: int, step: float, rho: Array, sensitivity: Array
+        self, problem: Composite, rounds: int, step: float, rho: Array, sensitivity: Array
     ) -> tuple[Array, Array]:
         """The shape over the rounds and each worker's factor."""
         if not isinstance(self.allocation, str):
@@ -129,15 +129,15 @@ class Algorithm1(Program):
     memory: ClassVar[tuple[str, ...]] = ("X", "dual")
     lanes_of_samples: ClassVar[bool] = True
 
-    def parts(self, problem: Problem) -> int:
+    def parts(self, problem: Composite) -> int:
         return problem.n
 
-    def state(self, layout: Layout, problem: Problem) -> kernels.State:
+    def state(self, layout: Layout, problem: Composite) -> kernels.State:
         n, d = problem.n, problem.d
         arrays = layout.zeros(n, d), layout.zeros(n, d), layout.zeros(n, d), layout.zeros(1, d)
         return kernels.State(*arrays, failed=layout.no_failures())
 
-    def method(self, layout: Layout, problems: Sequence[Problem], programs: Sequence[Any]) -> kernels.Method:
+    def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> kernels.Method:
         n, d = problems[0].n, problems[0].d
         forms = [problem.regularizer.kernel_form(d) for problem in problems]
         steps = [program.step for program in programs]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.problem import Problem
+from fastldp.composite import Composite
 
 Array = NDArray[np.float64]
 
@@ -65,19 +65,19 @@ class Program(ABC):
         return rounds + (self.early_releases > 0)
 
     @abstractmethod
-    def parts(self, problem: Problem) -> int:
+    def parts(self, problem: Composite) -> int:
         """A release is of ∇fᵢ over so many parts."""
 
-    def threshold(self, problem: Problem) -> float:
+    def threshold(self, problem: Composite) -> float:
         """The norm each sample's gradient is clipped to: the method's or the problem's; infinite if none is."""
         return problem.clip if self.clip is None else min(self.clip, problem.clip)
 
     @abstractmethod
-    def state(self, layout: Layout, problem: Problem) -> Any:
+    def state(self, layout: Layout, problem: Composite) -> Any:
         """The kernels' state, all zeros."""
 
     @abstractmethod
-    def method(self, layout: Layout, problems: Sequence[Problem], programs: Sequence[Any]) -> Any:
+    def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> Any:
         """The kernels' numbers, of each kind of run in the lanes."""
 
     def ahead(self, layout: Layout, method: Any, programs: Sequence[Any], begin: int, end: int) -> Any:

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp.composite import UNIT_ROUNDOFF, Composite
 from fastldp.errors import BudgetError, DataError
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger, Sensitivity
-from fastldp.problem import Problem
 
 if TYPE_CHECKING:
     from fastldp.algorithms.program import Program
 
 Array = NDArray[np.float64]
-
-UNIT_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +32,7 @@ class Schedule:
     program: Program
 
 
-def released(problem: Problem, bound: float, parts: int) -> Sensitivity:
+def released(problem: Composite, bound: float, parts: int) -> Sensitivity:
     """How far one sample moves a release of ∇fᵢ/parts; in float32 without the rounding of the gradient."""
     if bound == 0:
         raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
@@ -43,10 +41,8 @@ def released(problem: Problem, bound: float, parts: int) -> Sensitivity:
         raise DataError(
             "A", f"gradients of at most {bound:g}", "so small that their squares vanish; scale the features"
         )
-    if problem.dtype == "float32":
-        return Sensitivity(query, np.zeros(problem.n))
-    # A sum of m terms of norm B/(parts m) is rounded by m units of B/parts at most, in each of the two worlds.
-    return Sensitivity(query, 2 * (problem.sizes + 4) * UNIT_ROUNDOFF * bound / parts)
+    # In each of the two worlds.
+    return Sensitivity(query, 2 * problem.rounding * bound / parts)
 
 
 def factors_of(sensitivity: Array, rho: Array) -> tuple[int, Array]:
@@ -59,7 +55,7 @@ def factors_of(sensitivity: Array, rho: Array) -> tuple[int, Array]:
 
 
 def ledger_of(
-    problem: Problem, budget: Budget, sensitivities: Sensitivity, *, bound: float, parts: int, **rest: Any
+    problem: Composite, budget: Budget, sensitivities: Sensitivity, *, bound: float, parts: int, **rest: Any
 ) -> Ledger:
     """The ledger of a run whose queries are ∇fᵢ/parts."""
     return Ledger(

@@ -1,0 +1,37 @@
+"""BLAS on one thread while ours are at work: its own would compete with them, and its sums might depend on how many."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+_LOCK = threading.Lock()
+_inside: list[Any] = []
+"""The limit in force, once for each caller that is inside."""
+
+
+@cache
+def _controller() -> Any:
+    # The library that compiled kernels call, which must be loaded to be found.
+    import_module("scipy.linalg.cython_blas")
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One BLAS thread a caller inside the with; as many as before once all callers have left."""
+    with _LOCK:
+        _inside.append(_inside[0] if _inside else _controller().limit(limits=1))
+    try:
+        yield
+    finally:
+        with _LOCK:
+            limit = _inside.pop()
+            if not _inside:
+                limit.restore_original_limits()

@@ -1,0 +1,154 @@
+"""What solves, ledgers, blocks and sweeps ask of a problem, whatever its fᵢ are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fastldp.errors import ArgumentError, DataError
+from fastldp.regularizers import Regularizer, Zero
+from fastldp.validation import integer, is_scalar, real, whole_numbers
+
+Vector = NDArray[np.float64]
+
+UNIT_ROUNDOFF = 2.0**-53
+# Of data and of a start, so that no square or sum of squares of a run overflows.
+LARGEST_ENTRY = {"float64": 1e140, "float32": 1e15}
+
+
+class Composite(ABC):
+    """minimise (1/n) Σᵢ fᵢ(x) + g(x), where worker i holds the samples of fᵢ."""
+
+    lanes_of_runs: ClassVar[bool] = True
+    """Whether runs ride in lanes together; where they do not, each is a block of its own."""
+    has_optimum: ClassVar[bool] = True
+    """Whether there is an x* to measure distances by."""
+
+    loss: str
+    dtype: str
+    """The arithmetic of models, messages and releases."""
+    l2: float
+    regularizer: Regularizer
+    n: int
+    d: int
+    starts: NDArray[np.int64]
+    """(n + 1,): worker i holds rows starts[i] to starts[i + 1]; rows are sorted by worker."""
+    sizes: NDArray[np.int64]
+    _public_bound: float | None
+
+    def _set_parameters(self, l2: float, regularizer: Regularizer | None, bound: float | None) -> None:
+        """All that is not the data, checked before the data is touched; the bound is public."""
+        self.l2 = real("l2", l2, "give a finite number ≥ 0", at_least=0)
+        if regularizer is not None and not isinstance(regularizer, Regularizer):
+            raise ArgumentError("regularizer", regularizer, "give an instance such as BoxL1(0.01, 10.0)")
+        self.regularizer = Zero() if regularizer is None else regularizer
+        self._public_bound = bound
+
+    @property
+    @abstractmethod
+    def data(self) -> tuple[Any, ...]:
+        """The arrays that hold the data: problems with the same ones may share a block."""
+
+    @property
+    @abstractmethod
+    def work(self) -> int:
+        """What a pass over the data costs, in products taken one by one in every lane."""
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A digest of samples and shards: the same data give the same, on every machine."""
+
+    @property
+    @abstractmethod
+    def step_limit(self) -> float:
+        """The theorem's condition on the step γ; infinite where no theorem speaks of the problem."""
+
+    @property
+    @abstractmethod
+    def safe_step(self) -> float:
+        """The default step."""
+
+    @property
+    @abstractmethod
+    def public_constants(self) -> bool:
+        """Whether the step a run takes by default owes nothing to the data."""
+
+    @property
+    @abstractmethod
+    def safe_strong_convexity(self) -> float:
+        """The μ_f that the noise is allocated by."""
+
+    @property
+    @abstractmethod
+    def gradient_bound(self) -> float:
+        """B: no sample's gradient is larger."""
+
+    @property
+    @abstractmethod
+    def bound_source(self) -> str:
+        """Where B comes from: ``"public"``, ``"data"``, or ``"set"`` (data and the regularizer's set)."""
+
+    @property
+    def clip(self) -> float:
+        """The norm each sample's gradient is clipped to: the public bound, infinite where there is none."""
+        return np.inf if self._public_bound is None else self._public_bound
+
+    @property
+    def rounding(self) -> Vector:
+        """(n,): how far rounding may move the mean of a worker's gradients, in B, where one sample changes."""
+        # A sum of m terms of norm B/m is rounded by m units of B at most.
+        return np.asarray((self.sizes + 4) * UNIT_ROUNDOFF)
+
+    def start(self) -> Vector:
+        """Where runs begin by default; public."""
+        return np.zeros(self.d)
+
+    @abstractmethod
+    def optimum(self) -> Vector:
+        """x*."""
+
+    @abstractmethod
+    def objective(self, x: ArrayLike) -> float:
+        """(1/n) Σ fᵢ(x) + g(x)."""
+
+    @abstractmethod
+    def gradient(self, x: ArrayLike) -> Vector:
+        """(1/n) Σ ∇fᵢ(x): the gradient of the smooth part."""
+
+    def measure(self, x: Vector) -> Mapping[str, float]:
+        """What is measured of a recorded model beside the errors, by name."""
+        return {"objective": self.objective(x)}
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names of what `measure` gives."""
+        return ("objective",)
+
+
+def shards(rows: int, workers: int | ArrayLike) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+    """The order that sorts rows by worker, None where they are, and where each worker's begin."""
+    if is_scalar(workers):
+        n = integer("workers", workers, "give a whole number ≥ 1, or one worker number a row", at_least=1)
+        if n > rows:
+            raise DataError("workers", n, f"there are only {rows} rows; give at most one worker a row")
+        smaller, larger = divmod(rows, n)
+        sizes = np.full(n, smaller, dtype=np.int64)
+        sizes[:larger] += 1
+        return None, np.concatenate([[0], np.cumsum(sizes)])
+    owners = whole_numbers(
+        "workers", workers, rows, f"give a whole number, or {rows} whole numbers: one worker a row", DataError
+    )
+    if owners.min() < 0:
+        raise DataError("workers", int(owners.min()), "number the workers from 0")
+    # A number beyond the rows leaves a gap below it, and is not worth an array of that size.
+    numbers_used = np.unique(owners)
+    if numbers_used[-1] != numbers_used.size - 1:
+        empty = int(np.flatnonzero(numbers_used != np.arange(numbers_used.size))[0])
+        raise DataError("workers", owners, f"worker {empty} has no rows; number the workers 0 to n − 1 without gaps")
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owners))]).astype(np.int64)
+    return (None if (np.diff(owners) >= 0).all() else np.argsort(owners, kind="stable")), starts

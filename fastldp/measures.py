@@ -1,0 +1,69 @@
+"""What is measured of the recorded models beside their errors: each problem says what, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Measure = Callable[[Array], Mapping[str, float]]
+
+
+def measured(models: Array, names: Sequence[str], measure: Measure) -> dict[str, Array]:
+    """Every measure of every model, (..., d): arrays of the leading shape, NaN where a model is not finite.
+
+    >>> measured(np.array([[3.0, 4.0], [np.nan, 0.0]]), ["norm"], lambda x: {"norm": float(np.hypot(*x))})
+    {'norm': array([ 5., nan])}
+    """
+    found = {name: np.full(models.shape[:-1], np.nan) for name in names}
+    with np.errstate(over="ignore"):  # of a run that diverged
+        for place in np.ndindex(models.shape[:-1]):
+            if np.isfinite(models[place]).all():
+                for name, value in measure(models[place]).items():
+                    found[name][place] = value
+    return found
+
+
+class Measures(Mapping[str, Array]):
+    """The measures of a solution's records by name, (repetitions, records) each; computed when one is first asked for.
+
+    >>> measures = Measures(["norm"], np.array([[[3.0, 4.0]]]), lambda x: {"norm": float(np.hypot(*x))})
+    >>> list(measures), measures["norm"]
+    (['norm'], array([[5.]]))
+    """
+
+    def __init__(self, names: Sequence[str], models: Array, measure: Measure) -> None:
+        self._names = tuple(names)
+        self._models, self._measure = models, measure
+        self._values: dict[str, Array] | None = None
+
+    @classmethod
+    def known(cls, values: Mapping[str, Array]) -> Measures:
+        """Measures that were computed before."""
+        made = cls(tuple(values), np.zeros((0, 0)), _nothing)
+        made._values = dict(values)
+        return made
+
+    def __getitem__(self, name: str) -> Array:
+        if name not in self._names:
+            raise KeyError(name)
+        if self._values is None:
+            self._values = measured(self._models, self._names, self._measure)
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What travels are the values, not the private data that gave them.
+        return Measures.known, (dict(self),)
+
+
+def _nothing(x: Array) -> Mapping[str, float]:
+    return {}

@@ -125,7 +125,8 @@ class MLP(Composite):
         place[order] = np.arange(len(rows)) + np.repeat(firsts[:-1] - self.starts[:-1], self.sizes)
         self.values = np.zeros((int(firsts[-1]), rows.shape[1]), self.products)
         """The images, as the matrix products take them."""
-        self.classes_of_rows, self.counted, self.reach = (np.zeros(int(firsts[-1]), kind) for kind in (np.int64, "f8", "f8"))
+        self.classes_of_rows = np.zeros(int(firsts[-1]), np.int64)
+        self.counted, self.reach = np.zeros((2, int(firsts[-1])))
         for part in np.array_split(np.arange(len(rows)), 1 + len(rows) // MEASURED_ROWS):
             scaled = _scaled(rows[part], self.products)
             self.values[place[part]] = scaled
@@ -335,7 +336,7 @@ def _rows(argument: str, images: Any, products: str) -> NDArray[Any]:
     if rows.dtype.kind == "f" and not np.isfinite(rows).all():
         where = np.argwhere(~np.isfinite(rows))[0].tolist()
         raise DataError(argument, images, f"NaN or infinite entries, the first at {where}; drop or impute them")
-    if float(np.abs(rows.max(initial=0))) > LARGEST_ENTRY[products] or float(rows.min(initial=0)) < -LARGEST_ENTRY[products]:
+    if max(float(rows.max()), -float(rows.min())) > LARGEST_ENTRY[products]:
         raise DataError(argument, images, f"entries so large that their squares overflow in {products}; scale them")
     return rows
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def samples_of(problem: MLP) -> Network:
     """The problem's own arrays, without room to work in."""
     lanes = LANES[problem.products]
     firsts = filled(problem.starts, lanes)
-    cut = [chunks_of(a, b, lanes, problem.chunk) for a, b in zip(firsts[:-1], firsts[1:], strict=True)]
+    cut = [chunks_of(a, b, lanes, problem.chunk) for a, b in pairwise(firsts.tolist())]
     dtype = np.dtype(problem.products)
     none = aligned_zeros((0, 0), dtype)
     return Network(

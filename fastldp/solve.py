@@ -23,9 +23,9 @@ from fastldp.block import Runs
 from fastldp.composite import LARGEST_ENTRY, Composite
 from fastldp.errors import ArgumentError, DivergedError, InterruptedSolve, OptimumError, OptimumWarning, SamplerWarning
 from fastldp.kernels.chacha import key_of
+from fastldp.measures import Measures
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger
-from fastldp.measures import Measures
 from fastldp.recording import Plan, Record, plan
 from fastldp.solution import Outcome, Solution, Status
 from fastldp.validation import integer, vector

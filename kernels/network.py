@@ -15,8 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.kernels.gradient import GRADIENTS
-from fastldp.kernels.jit import formula, serial
-from fastldp.kernels.simd import broadcast, convert, fma, keep_apart, lane_sum, load, maximum, minimum, select, sqrt, store
+from fastldp.kernels.jit import serial
+from fastldp.kernels.simd import (
+    broadcast,
+    fma,
+    keep_apart,
+    lane_sum,
+    load,
+    maximum,
+    minimum,
+    select,
+    sqrt,
+    store,
+)
 from fastldp.kernels.vmath import exp, sigmoid
 
 Floats = NDArray[np.floating[Any]]
@@ -47,35 +58,44 @@ class Network(NamedTuple):
     norms: Floats  # (rooms, samples of a chunk / lanes, lanes): of samples' gradients, squared, and then their scales
 
 
-@formula
-def _weights(model: Any, layer: int, net: Any) -> Any:
+# Views and products are functions of their own, not inlined: they take no time, but LLVM would take much for them.
+@serial
+def _weights(model: Any, layer: int, widths: Any, offsets: Any) -> Any:
     """A layer's weights, or their gradient: (units, inputs)."""
-    inputs, units = net.widths[layer], net.widths[layer + 1]
-    begin = net.offsets[layer]
-    return model[begin : begin + units * inputs].reshape((units, inputs))
+    keep_apart()
+    begin, size = offsets[layer], widths[layer + 1] * widths[layer]
+    return model[begin : begin + size].reshape((widths[layer + 1], widths[layer]))
 
 
-@formula
-def _biases(model: Any, layer: int, net: Any) -> Any:
+@serial
+def _biases(model: Any, layer: int, widths: Any, offsets: Any) -> Any:
     """A layer's biases, or their gradient: (units,)."""
-    inputs, units = net.widths[layer], net.widths[layer + 1]
-    begin = net.offsets[layer] + units * inputs
-    return model[begin : begin + units]
+    keep_apart()
+    begin = offsets[layer] + widths[layer + 1] * widths[layer]
+    return model[begin : begin + widths[layer + 1]]
 
 
-@formula
-def _of_layer(room: Any, layer: int, count: int, net: Any) -> Any:
+@serial
+def _of_layer(room: Any, layer: int, count: int, widths: Any) -> Any:
     """What a layer's units have in a room, for so many samples: (units, samples)."""
+    keep_apart()
     begin = 0
     for before in range(layer):
-        begin += net.widths[before + 1] * count
-    units = net.widths[layer + 1]
-    return room[begin : begin + units * count].reshape((units, count))
+        begin += widths[before + 1] * count
+    return room[begin : begin + widths[layer + 1] * count].reshape((widths[layer + 1], count))
 
 
-@formula
+@serial
 def _in_lanes(values: Any, lanes: int) -> Any:
+    keep_apart()
     return values.reshape((values.shape[0], values.shape[1] // lanes, lanes))
+
+
+@serial
+def _multiply(A: Any, B: Any, product: Any) -> None:
+    """The matrix product, by BLAS."""
+    keep_apart()
+    np.dot(A, B, product)
 
 
 @serial
@@ -94,7 +114,7 @@ def _activate(Z: Any, biases: Any, reach: Any) -> None:
 
 
 @serial
-def _softmax_slopes(Z: Any, biases: Any, first: int, net: Any, reach: Any, D: Any, norms: Any) -> None:
+def _softmax_slopes(Z: Any, biases: Any, classes: Any, reach: Any, D: Any, norms: Any) -> None:
     """δ = p − e_class of the last layer, p the softmax of z + b, and what it adds to the squared norms."""
     keep_apart()
     zero = broadcast(0.0, load(Z, 0, 0))
@@ -108,7 +128,7 @@ def _softmax_slopes(Z: Any, biases: Any, first: int, net: Any, reach: Any, D: An
             store(share, D, k, g)
             total = total + share
         square = zero
-        label = load(net.classes, first + g)
+        label = load(classes, g)
         for k in range(Z.shape[0]):
             delta = load(D, k, g) / total - select(label == broadcast(k, zero), 1.0, zero)
             store(delta, D, k, g)
@@ -129,13 +149,13 @@ def _sigmoid_slopes(H: Any, reach: Any, D: Any, norms: Any) -> None:
 
 
 @serial
-def _scales(clip: float, first: int, net: Any, norms: Any, count: int) -> None:
+def _scales(clip: float, counted: Any, norms: Any) -> None:
     """min{1, C/‖gradient‖} of every sample; 0 for those that fill up."""
     keep_apart()
-    for g in range(count):
+    for g in range(counted.shape[0]):
         square = load(norms, g)
         # In this order of arguments a NaN comes through, so that a diverged run is seen.
-        scale = minimum(load(net.counted, first + g), broadcast(clip * net.caution, square) / sqrt(square))
+        scale = minimum(load(counted, g), broadcast(clip, square) / sqrt(square))
         store(scale, norms, g)
 
 
@@ -153,46 +173,55 @@ def _clip(D: Any, scales: Any, biases: Any) -> None:
 
 
 @serial
-def _add_chunk(clip: float, begin: int, end: int, room: int, net: Any) -> None:
-    """The gradient of a chunk, to net.sums[room]."""
+def _forward(begin: int, end: int, room: int, net: Any) -> None:
+    """The units of every layer; of the last the slopes."""
     keep_apart()
-    layers, lanes, count = net.offsets.size, net.classes.shape[1], end - begin
-    first, groups = begin // lanes, count // lanes
-    values, model, sums = net.values[begin:end], net.model[room], net.sums[room]
-    units, slopes, reaches, norms = net.units[room], net.slopes[room], net.reaches[room], net.norms[room]
-    for g in range(groups):
-        store(load(net.reach, first + g), reaches, 0, g)
-
-    # Forward: the units of every layer; of the last the slopes.
+    widths, layers, lanes, count = net.widths, net.offsets.size, net.classes.shape[1], end - begin
+    units, reaches = net.units[room], net.reaches[room]
+    for g in range(count // lanes):
+        store(load(net.reach, begin // lanes + g), reaches, 0, g)
     for layer in range(layers):
-        Z = _of_layer(units, layer, count, net)
-        weights, biases = _weights(model, layer, net), _biases(model, layer, net)
+        Z = _of_layer(units, layer, count, widths)
+        weights = _weights(net.model[room], layer, widths, net.offsets)
+        biases = _biases(net.model[room], layer, widths, net.offsets)
         if layer == 0:
-            np.dot(weights, values.T, Z)
+            _multiply(weights, net.values[begin:end].T, Z)
         else:
-            np.dot(weights, _of_layer(units, layer - 1, count, net), Z)
+            _multiply(weights, _of_layer(units, layer - 1, count, widths), Z)
         if layer < layers - 1:
             _activate(_in_lanes(Z, lanes), biases, reaches[layer + 1])
         else:
-            D = _in_lanes(_of_layer(slopes, layer, count, net), lanes)
-            _softmax_slopes(_in_lanes(Z, lanes), biases, first, net, reaches[layer], D, norms)
+            D = _in_lanes(_of_layer(net.slopes[room], layer, count, widths), lanes)
+            classes = net.classes[begin // lanes : end // lanes]
+            _softmax_slopes(_in_lanes(Z, lanes), biases, classes, reaches[layer], D, net.norms[room])
 
-    # Backward: the slopes of every hidden layer.
-    for layer in range(layers - 1, 0, -1):
-        D = _of_layer(slopes, layer - 1, count, net)
-        np.dot(_weights(model, layer, net).T, _of_layer(slopes, layer, count, net), D)
-        H = _in_lanes(_of_layer(units, layer - 1, count, net), lanes)
-        _sigmoid_slopes(H, reaches[layer - 1], _in_lanes(D, lanes), norms)
 
-    # The gradients, of slopes that are clipped first.
-    _scales(clip, first, net, norms, groups)
-    for layer in range(layers):
-        D = _of_layer(slopes, layer, count, net)
-        _clip(_in_lanes(D, lanes), norms, _biases(sums, layer, net))
+@serial
+def _backward(count: int, room: int, net: Any) -> None:
+    """The slopes of every hidden layer, from the last to the first."""
+    keep_apart()
+    widths, lanes, slopes = net.widths, net.classes.shape[1], net.slopes[room]
+    for layer in range(net.offsets.size - 1, 0, -1):
+        D = _of_layer(slopes, layer - 1, count, widths)
+        weights = _weights(net.model[room], layer, widths, net.offsets)
+        _multiply(weights.T, _of_layer(slopes, layer, count, widths), D)
+        H = _in_lanes(_of_layer(net.units[room], layer - 1, count, widths), lanes)
+        _sigmoid_slopes(H, net.reaches[room, layer - 1], _in_lanes(D, lanes), net.norms[room])
+
+
+@serial
+def _sum(begin: int, end: int, room: int, net: Any) -> None:
+    """The gradient of every layer, from slopes that are clipped first, to net.sums."""
+    keep_apart()
+    widths, offsets, lanes, count = net.widths, net.offsets, net.classes.shape[1], end - begin
+    for layer in range(offsets.size):
+        D = _of_layer(net.slopes[room], layer, count, widths)
+        _clip(_in_lanes(D, lanes), net.norms[room], _biases(net.sums[room], layer, widths, offsets))
+        weights = _weights(net.sums[room], layer, widths, offsets)
         if layer == 0:
-            np.dot(D, values, _weights(sums, layer, net))
+            _multiply(D, net.values[begin:end], weights)
         else:
-            np.dot(D, _of_layer(units, layer - 1, count, net).T, _weights(sums, layer, net))
+            _multiply(D, _of_layer(net.units[room], layer - 1, count, widths).T, weights)
 
 
 @serial
@@ -213,10 +242,14 @@ def _copy_to(copy: Any, x: Any) -> None:
 def add_network_gradient(clip: float, net: Any, i: int, x: Any, total: Any) -> None:
     """total += Σ_l of the gradients of worker i's samples at x, each clipped to the norm `clip`."""
     keep_apart()
-    room = net.rooms[i]
+    room, lanes = net.rooms[i], net.classes.shape[1]
     _copy_to(net.model[room], x)
     for chunk in range(net.chunks[i], net.chunks[i + 1]):
-        _add_chunk(clip, net.starts[chunk], net.starts[chunk + 1], room, net)
+        begin, end = net.starts[chunk], net.starts[chunk + 1]
+        _forward(begin, end, room, net)
+        _backward(end - begin, room, net)
+        _scales(clip * net.caution, net.counted[begin // lanes : end // lanes], net.norms[room])
+        _sum(begin, end, room, net)
         _add_to(total, net.sums[room])
 
 

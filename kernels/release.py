@@ -164,33 +164,32 @@ def _noise_of_coordinates(now: Any, t: Any, purpose: Any, i: Any, state: Any, me
     # A last group of eight or fewer is made in another way, and so alone.
     full = d - d % 16 if d % 16 <= 8 else d
     for first in range(0, full, several):
-        _draw_groups(first // 16, t, i, purpose, release)
-        for j in range(first, min(first + several, full)):
-            k, lane = (j - first) % 16, (j - first) // 16
-            normal, dither = load(release.normals, i, k, lane), load(release.dithers, i, k, lane)
-            h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)
-            take(i, j, h, state, method)
+        _draw_groups(first // 16, 16, t, i, purpose, release)
+        _release_drawn(first, min(first + several, full), common, weight, i, state, method, release)
     if full < d:
-        _draw_last(full // 16, t, i, purpose, release)
-        for j in range(full, d):
-            normal, dither = load(release.normals, i, j - full, 0), load(release.dithers, i, j - full, 0)
-            h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)
-            take(i, j, h, state, method)
+        _draw_groups(full // 16, d - full, t, i, purpose, release)
+        _release_drawn(full, d, common, weight, i, state, method, release)
 
 
 @serial
-def _draw_groups(group: int, t: int, i: int, purpose: int, release: Any) -> None:
-    """The noise of as many groups of sixteen coordinates as there are lanes."""
+def _draw_groups(group: int, count: int, t: int, i: int, purpose: int, release: Any) -> None:
+    """The noise of as many groups as there are lanes, of `count` coordinates each."""
     keep_apart()  # a function of its own, for the cipher's registers
     groups = lane_numbers(words_like(load(release.normals, i, 0))) + np.uint32(group)
-    store_group(release.normals, release.dithers, i, 0, 16, release.keys, groups, (t, i, purpose))
+    store_group(release.normals, release.dithers, i, 0, count, release.keys, groups, (t, i, purpose))
 
 
 @serial
-def _draw_last(group: int, t: int, i: int, purpose: int, release: Any) -> None:
-    """The noise of a last group of eight coordinates or fewer, in every lane."""
+def _release_drawn(
+    first: int, end: int, common: Any, weight: float, i: int, state: Any, method: Any, release: Any
+) -> None:
+    """Release the coordinates from first to end with the noise drawn for them."""
     keep_apart()
-    store_group(release.normals, release.dithers, i, 0, 8, release.keys, group, (t, i, purpose))
+    for j in range(first, end):
+        k, lane = (j - first) % 16, (j - first) // 16
+        normal, dither = load(release.normals, i, k, lane), load(release.dithers, i, k, lane)
+        h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)
+        take(i, j, h, state, method)
 
 
 def _draw_ahead(t: Any, i: Any, release: Any) -> Any:

@@ -6,6 +6,7 @@ what the paper leaves open is decided as the docstrings say. Slow on purpose: on
 """
 
 import hashlib
+import itertools
 import math
 import re
 from collections.abc import Callable
@@ -16,6 +17,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 Shards = list[tuple[Array, Array]]
+# A loss by its name; a network by the widths of its layers, features first and classes last.
+Loss = str | tuple[int, ...]
 
 # --------------------------------------------------------------------------- noise: RFC 8439
 
@@ -129,17 +132,66 @@ def clipped(v: Array, bound: float) -> Array:
     return v if norm <= bound else v * (bound / norm)
 
 
-def gradient(loss: str, A: Array, b: Array, x: Array, clip: float = math.inf) -> Array:
+def sample_gradient(loss: Loss, row: Array, label: float, x: Array) -> Array:
+    """∇f_il(x) of one sample."""
+    if isinstance(loss, tuple):
+        return network_gradient(loss, row, int(label), x)
+    return slope(loss, float(row @ x), label) * row
+
+
+def gradient(loss: Loss, A: Array, b: Array, x: Array, clip: float = math.inf) -> Array:
     """The data part of ∇f_i(x): (1/m_i) Σ_l ∇f_il(x), each sample's clipped (eqn:basic_opt, without l2)."""
     total = np.zeros(len(x))
     for row, label in zip(A, b, strict=True):
-        total += clipped(slope(loss, float(row @ x), float(label)) * row, clip)
+        total += clipped(sample_gradient(loss, row, float(label), x), clip)
     return total / len(b)
 
 
 def full_gradient(loss: str, A: Array, b: Array, l2: float, x: Array) -> Array:
     """∇f_i(x) with the l2 term, which counts to f_i."""
     return gradient(loss, A, b, x) + l2 * x
+
+
+def layers(widths: tuple[int, ...], x: Array) -> list[tuple[Array, Array]]:
+    """W and c of every layer; x has them one after the other, W by rows (a row a unit), then c."""
+    found, at = [], 0
+    for inputs, units in itertools.pairwise(widths):
+        W = x[at : at + units * inputs].reshape(units, inputs)
+        at += units * inputs
+        found.append((W, x[at : at + units]))
+        at += units
+    return found
+
+
+def network_units(widths: tuple[int, ...], a: Array, x: Array) -> list[Array]:
+    """The sample, what each hidden layer gives for it, 1/(1 + exp(−(Wh + c))), and the softmax of the last."""
+    given = [a]
+    for k, (W, c) in enumerate(layers(widths, x)):
+        z = W @ given[-1] + c
+        last = k == len(widths) - 2
+        given.append(np.exp(z - max(z)) / sum(np.exp(z - max(z))) if last else 1.0 / (1.0 + np.exp(-z)))
+    return given
+
+
+def cross_entropy(widths: tuple[int, ...], a: Array, label: int, x: Array) -> float:
+    """−ln of the probability of the sample's class: the appendix on nonconvex problems."""
+    return -math.log(network_units(widths, a, x)[-1][label])
+
+
+def network_gradient(widths: tuple[int, ...], a: Array, label: int, x: Array) -> Array:
+    """The gradient of one sample's cross-entropy, formed: δ hᵀ and δ of every layer, from the last to the first."""
+    h = network_units(widths, a, x)
+    delta = h[-1] - np.eye(widths[-1])[label]
+    parts: list[Array] = []
+    for k in reversed(range(len(widths) - 1)):
+        parts = [np.outer(delta, h[k]).ravel(), delta, *parts]
+        delta = layers(widths, x)[k][0].T @ delta * h[k] * (1.0 - h[k])
+    return np.concatenate(parts)
+
+
+def accuracy(widths: tuple[int, ...], A: Array, b: Array, x: Array) -> float:
+    """The share of samples whose class is the most probable."""
+    return sum(int(np.argmax(network_units(widths, a, x)[-1])) == label for a, label in zip(A, b, strict=True)) / len(b)
 
 
 def local_objective(loss: str, A: Array, b: Array, l2: float, x: Array) -> float:
@@ -330,7 +382,7 @@ class Address(NamedTuple):
 
 
 def released_gradient(
-    loss: str,
+    loss: Loss,
     shard: tuple[Array, Array],
     x: Array,
     parts: int,
@@ -359,7 +411,7 @@ class History(NamedTuple):
 
 def primal_dual(
     shards: Shards,
-    loss: str,
+    loss: Loss,
     l2: float,
     g: Regularizer,
     x0: Array,
@@ -443,7 +495,7 @@ class Averaging(NamedTuple):
 
 def fedavg(
     shards: Shards,
-    loss: str,
+    loss: Loss,
     l2: float,
     x0: Array,
     step: float,
@@ -483,7 +535,7 @@ class Scaffold(NamedTuple):
 
 def scaffold(
     shards: Shards,
-    loss: str,
+    loss: Loss,
     l2: float,
     x0: Array,
     step: float,
@@ -535,7 +587,7 @@ class Releases(NamedTuple):
 
 def isrl(
     shards: Shards,
-    loss: str,
+    loss: Loss,
     l2: float,
     g: Regularizer,
     x0: Array,
@@ -567,7 +619,7 @@ def tail_mean(x: Array, count: int) -> Array:
 
 def isrl_accelerated(
     shards: Shards,
-    loss: str,
+    loss: Loss,
     l2: float,
     g: Regularizer,
     x0: Array,

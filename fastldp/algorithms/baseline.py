@@ -7,9 +7,9 @@ import numpy as np
 from fastldp import memory
 from fastldp.algorithms.program import Program
 from fastldp.algorithms.schedule import Schedule, factors_of, ledger_of, released
+from fastldp.composite import Composite
 from fastldp.privacy.allocation import static_variances
 from fastldp.privacy.budget import Budget
-from fastldp.composite import Composite
 from fastldp.validation import real
 
 # What is computed for every release before the first: variances, and room to compute them and the ledger in.

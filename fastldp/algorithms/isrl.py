@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from fastldp.algorithms.baseline import positive, schedule_of
 from fastldp.algorithms.program import Layout, Program
 from fastldp.algorithms.schedule import Schedule
+from fastldp.composite import Composite
 from fastldp.errors import ArgumentError
 from fastldp.kernels import isrl as kernels
 from fastldp.privacy.budget import Budget
-from fastldp.composite import Composite
 from fastldp.regularizers import BoxL1
 from fastldp.validation import integer
 

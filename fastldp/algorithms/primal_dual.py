@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastldp.algorithms.program import Layout, Program
 from fastldp.algorithms.schedule import Schedule, factors_of, ledger_of, refuse_overspending, released
+from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, StepWarning
 from fastldp.kernels import primal_dual as kernels
 from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
 from fastldp.privacy.budget import Budget
-from fastldp.composite import Composite
 from fastldp.validation import known_name, real, vector
 
 Array = NDArray[np.float64]

@@ -44,8 +44,19 @@ def require_format(path: str | os.PathLike[str]) -> None:
 
 
 def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
-    """The mean error along the rounds, with one standard deviation either side, on a logarithmic axis."""
+    """The mean error along the rounds, with one standard deviation either side, on a logarithmic axis.
+
+    Of a network, which has no optimum, the last of its measures: the test accuracy, or else the train loss.
+    """
     ax = _axes(ax)
+    judged = [name for name in solution.measures if name != "objective"]
+    if judged:
+        name, values = judged[-1].replace("_", " "), solution.measures[judged[-1]]
+        _band(ax, solution.rounds, values.mean(axis=0), values.std(axis=0), 0, f"{name} (mean ± std)")
+        ax.set_xlabel("communication round")
+        ax.set_ylabel(name)
+        ax.grid(True, alpha=0.3)
+        return ax
     errors = solution.optimality
     _band(ax, solution.rounds, errors.mean(axis=0), errors.std(axis=0), 0, "optimality (mean ± std)")
     ax.plot(

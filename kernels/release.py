@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastldp.kernels.gaussian import box_muller, dither, store_draw, store_group, words
 from fastldp.kernels.gradient import add_gradient
-from fastldp.kernels.jit import formula, serial
+from fastldp.kernels.jit import formula, piece, serial
 from fastldp.kernels.privatize import EXACT, on_grid, privatize
 from fastldp.kernels.simd import (
     all_lanes,
@@ -163,23 +163,22 @@ def _noise_of_coordinates(now: Any, t: Any, purpose: Any, i: Any, state: Any, me
     common = on_grid(load(release.deviations, now) * load(release.factors, i))
     # A last group of eight or fewer is made in another way, and so alone.
     full = d - d % 16 if d % 16 <= 8 else d
-    for first in range(0, full, several):
-        _draw_groups(first // 16, 16, t, i, purpose, release)
-        _release_drawn(first, min(first + several, full), common, weight, i, state, method, release)
-    if full < d:
-        _draw_groups(full // 16, d - full, t, i, purpose, release)
-        _release_drawn(full, d, common, weight, i, state, method, release)
+    batches = (full + several - 1) // several
+    for batch in range(batches + 1 if full < d else batches):
+        first, end = min(batch * several, full), min(batch * several + several, full) if batch < batches else d
+        _draw_groups(first // 16, end - first, t, i, purpose, release)
+        _release_drawn(first, end, common, weight, i, state, method, release)
 
 
-@serial
+@piece
 def _draw_groups(group: int, count: int, t: int, i: int, purpose: int, release: Any) -> None:
-    """The noise of as many groups as there are lanes, of `count` coordinates each."""
+    """The noise of so many coordinates, a group of sixteen in each lane; of eight or fewer, in the first."""
     keep_apart()  # a function of its own, for the cipher's registers
     groups = lane_numbers(words_like(load(release.normals, i, 0))) + np.uint32(group)
     store_group(release.normals, release.dithers, i, 0, count, release.keys, groups, (t, i, purpose))
 
 
-@serial
+@piece
 def _release_drawn(
     first: int, end: int, common: Any, weight: float, i: int, state: Any, method: Any, release: Any
 ) -> None:

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info
 
 import fastldp as fl
 import naive
-from fastldp import block, mlp, network, recording
+from fastldp import block, engine, mlp, network, recording
 from fastldp.kernels import primal_dual, release
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.network import add_network_gradient
@@ -127,6 +127,7 @@ def test_one_changed_sample_moves_the_sums_by_no_more_than_the_ledger_says() -> 
     moved = np.linalg.norm(pair[0] - pair[1], axis=1)
     np.testing.assert_array_equal(moved[1:], 0.0)
     problem = make(products="float32", clip=0.01)
+    # Most samples exceed the threshold, and this one does in both worlds.
     allowed = 2 * 0.01 * (1 + problem.rounding * problem.sizes)
     assert 0.01 < moved[0] <= allowed[0]
 
@@ -139,13 +140,13 @@ def noise_of(run: fl.Solution, problem: fl.MLP, horizon: int) -> Array:
     return np.broadcast_to(np.sqrt(run.ledger.variances), (problem.n, horizon))
 
 
-@pytest.mark.parametrize(("repetitions", "threads"), [(1, 1), (1, 2), (3, 2)])
-def test_the_papers_method_is_the_oracles(repetitions: int, threads: int) -> None:
+@pytest.mark.parametrize("repetitions", [1, 3])
+def test_the_papers_method_is_the_oracles(repetitions: int) -> None:
     problem = make(regularizer=G, l2=0.02)
     record = [fl.Every(2), fl.Messages(1)]
     method = fl.PrimalDual(step=0.8)
     given: dict[str, Any] = {"rounds": 7, "algorithm": method, "seed": 5, "record": record}
-    run = fl.solve(problem, BUDGET, repetitions=repetitions, n_jobs=threads, **given)
+    run = fl.solve(problem, BUDGET, repetitions=repetitions, **given)
     x0 = G.prox(problem.start(), 0.0)
     deviations = noise_of(run, problem, 7)
     last = repetitions - 1
@@ -218,7 +219,8 @@ def test_isrl_is_the_oracles() -> None:
     np.testing.assert_allclose(run.x[0], naive.tail_mean(reference.x, 2), atol=1e-11)
 
 
-def test_the_same_bits_on_any_number_of_threads_and_in_any_company() -> None:
+def test_the_same_bits_on_any_number_of_threads_and_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
     problem = make(products="float32", regularizer=G)
     given: dict[str, Any] = {"rounds": 6, "algorithm": fl.PrimalDual(step=0.8), "seed": 2}
     reference = fl.solve(problem, BUDGET, n_jobs=1, record=fl.Final(), **given)

@@ -18,7 +18,17 @@ def draw_bars(ax: Axes, series: Sequence[Series]) -> None:
         # On a log axis the lower end of a bar must stay above zero.
         bars = np.minimum(one.std, 0.99 * one.mean), one.std
         ax.errorbar(
-            one.x, one.mean, yerr=bars, color=f"C{k}", marker=MARKERS[k], markersize=4, capsize=2, label=one.label
+            one.x,
+            one.mean,
+            yerr=bars,
+            color=f"C{k}",
+            # Broken lines lie on top, so that curves that coincide are both seen.
+            linestyle="--" if k % 2 else "-",
+            zorder=3 if k % 2 else 2,
+            marker=MARKERS[k],
+            markersize=4,
+            capsize=2,
+            label=one.label,
         )
 
 

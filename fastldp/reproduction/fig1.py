@@ -94,7 +94,7 @@ class Figure1(Experiment):
             ax.set_ylim(low, high)
         draw_bars(axes[2], beyond)
         axes[2].plot(bound.x, bound.mean, color="0.5", linestyle=":", label=bound.label)
-        axes[2].set_title("Algorithm 1, the theorem's step: beyond the paper")
+        axes[2].set_title("beyond the paper: Algorithm 1, γ = 1/4")
         for ax in axes:
             finish(ax, "total communication rounds T", "optimality error after T rounds")
         figure.suptitle(f"{self.data}, n = 20, m = 100, (1, 1e-4)-LDP, {once[0].values.shape[1]} runs each")

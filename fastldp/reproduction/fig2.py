@@ -80,7 +80,7 @@ class Figure2(Experiment):
             finish(ax, "communication round", "optimality error")
         draw_bars(axes[2], ends)
         axes[2].plot(bound.x, bound.mean, color="0.5", linestyle=":", label=bound.label)
-        axes[2].set_title("after the last round: beyond the paper")
+        axes[2].set_title("beyond the paper: after the last round")
         finish(axes[2], "total communication rounds T", "optimality error after T rounds")
         runs = paper[0].values.shape[1]
         figure.suptitle(f"{self.data}, n = 20, m = 561, box-ℓ1 (0.01, 10), (1, 1e-4)-LDP, {runs} runs each")

@@ -72,7 +72,7 @@ def levels_off(where: str, claim: str, series: Series, since: int) -> Verdict:
     k = series.at(since)
     change = series.mean[-1] / series.mean[k] - 1
     measured = f"{series.mean[k]:.3g} at T = {since:,}, {series.mean[-1]:.3g} at {series.x[-1]:,}: {change:+.0%}"
-    return Verdict(where, claim, measured, abs(change) <= ALIKE)
+    return Verdict(where, claim, measured, bool(abs(change) <= ALIKE))
 
 
 def decreases(where: str, claim: str, series: Series, to: int) -> Verdict:

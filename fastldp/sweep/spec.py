@@ -26,7 +26,7 @@ from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_s
 from fastldp.sweep.document import Document, Table
 from fastldp.sweep.ground import Ground
 from fastldp.sweep.packing import Shape, shape_of
-from fastldp.sweep.setting import Card, Setting, Subject, Wanted, card_of, described, plain
+from fastldp.sweep.setting import Card, Setting, Subject, Wanted, card_of, described, digest, plain
 from fastldp.sweep.sources import Source, source_of
 from fastldp.validation import integer, known_name
 
@@ -226,13 +226,14 @@ class _Reader:
                 "method": described(method),
                 "rounds": rounds,
                 "seed": seed,
-                "record": {"rounds": plain(recorded.rounds), **wanted._asdict()},
+                "record": {"rounds": digest(str(recorded.rounds.tolist())), **wanted._asdict()},
             }
             key, card = card_of(parameters, subject.problem.fingerprint, method.version)
             if key in self.cards:  # the same setting, reached by two tables
                 continue
             number = ground.subjects.index(subject)
             made = Setting(self.grounds.index(ground), number, method, budget, rounds, recorded, wanted, seed, key)
+            ground.remember(made, schedule)
             self.cards[key] = card
             self.shapes[key] = shape_of(subject.problem, schedule, recorded)
             self.settings.append(made)

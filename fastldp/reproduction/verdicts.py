@@ -32,7 +32,8 @@ class Verdict(NamedTuple):
 def table(verdicts: Sequence[Verdict], width: int = 118) -> str:
     """The verdicts for a terminal, long texts wrapped."""
     where = max(len(verdict.where) for verdict in verdicts)
-    text = (width - where - 2 - 14) // 2
+    # Three gaps of two, and a verdict of twelve.
+    text = (width - where - 6 - 12) // 2
     lines = [f"{'':<{where}}  {'claim':<{text}}  {'measured':<{text}}  verdict"]
     for verdict in verdicts:
         claim, measured = (textwrap.wrap(part, text) for part in (verdict.claim, verdict.measured))

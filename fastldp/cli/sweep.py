@@ -60,6 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", type=Path, nargs="?", help="the specification, a TOML file")
     parser.add_argument("--out", type=Path, metavar="FILE", help="the results (the specification's name, .h5)")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("--quick", action="store_true", help="a small trial: what the table [quick] says")
+    parser.add_argument("--synthetic", action="store_true", help="generated stand-ins in place of named sets")
     parser.add_argument("--example", action="store_true", help="print a specification to begin with")
     parser.add_argument("--backend", choices=NAMES, default="threads", help="where the runs are made (%(default)s)")
     parser.add_argument("--address", help="of a Dask or Ray cluster (one is started on this machine)")
@@ -80,7 +82,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise fl.errors.ArgumentError("spec", None, "name a TOML file; fastldp sweep --example prints one")
     out = arguments.out or Path(arguments.spec.with_suffix(".h5").name)
     if arguments.dry_run:
-        plan = fl.sweep.forecast(arguments.spec, out, n_jobs=arguments.jobs, retry=arguments.retry)
+        plan = fl.sweep.forecast(
+            arguments.spec,
+            out,
+            n_jobs=arguments.jobs,
+            retry=arguments.retry,
+            quick=arguments.quick,
+            synthetic=arguments.synthetic,
+        )
         print(json.dumps(asdict(plan)) if arguments.json else f"{arguments.spec} into {out}\n{plan.summary()}")
         return 0
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
@@ -95,6 +104,8 @@ def run(arguments: argparse.Namespace) -> int:
         mix=arguments.mix,
         lock=not arguments.no_lock,
         progress=True,
+        quick=arguments.quick,
+        synthetic=arguments.synthetic,
     )
     print(json.dumps(report.to_dict()) if arguments.json else report.summary())
     if report.interrupted:

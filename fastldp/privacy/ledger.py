@@ -101,8 +101,8 @@ class Ledger:
         largest = 0.0
         for epsilon, factor in {*zip(self.promised_epsilon.tolist(), self.factors.tolist(), strict=True)}:
             apart = self.dimension * sum(
-                float(np.sum(sampler.distance(np.sqrt(factor * part), self.largest_query)))
-                for part in np.array_split(self.shape, 1 + self.shape.size // 2**16)
+                float(np.sum(sampler.distance(np.sqrt(factor * self.shape[k : k + 2**16]), self.largest_query)))
+                for k in range(0, self.shape.size, 2**16)
             )
             # (1 + e^ε) D, which is beyond all promises long before it overflows.
             largest = max(largest, (1 + math.exp(min(epsilon, 100.0))) * apart)

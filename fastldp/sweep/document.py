@@ -22,13 +22,19 @@ SPACINGS = ("linear", "log")
 class Document:
     """A text and where its keys stand."""
 
-    def __init__(self, text: str, name: str) -> None:
+    def __init__(self, text: str, name: str, *, quick: bool = False) -> None:
         self.text, self.name = text, name
         try:
             self.values: dict[str, Any] = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise SpecError(f"{name}: not TOML: {error}") from None
         self._lines = lines_of(text)
+        small = self.values.pop("quick", {})
+        if not isinstance(small, dict):
+            self.refuse(("quick",), "write a table [quick], with what replaces the keys above in a small trial")
+        if quick:
+            self.values |= small
+            self._lines |= {path[1:]: line for path, line in self._lines.items() if path[:1] == ("quick",)}
 
     def root(self) -> Table:
         """The keys outside of any table."""

@@ -13,7 +13,8 @@ from fastldp.sweep.setting import Setting, Subject
 
 # The noise of so many rounds takes longer to compute than a leg should wait; but it is large.
 MANY_ROUNDS = 100_000
-MOST_SCHEDULES = 4
+MOST_LONG = 4
+FEW_ROUNDS = 200
 
 
 @dataclass(eq=False)
@@ -22,7 +23,8 @@ class Ground:
 
     name: str
     subjects: list[Subject] = field(default_factory=list)
-    _schedules: dict[str, Schedule] = field(default_factory=dict)
+    _short: dict[str, Schedule] = field(default_factory=dict)
+    _long: dict[str, Schedule] = field(default_factory=dict)
 
     @cached_property
     def samples(self) -> Samples:
@@ -31,15 +33,21 @@ class Ground:
 
     def schedule(self, setting: Setting) -> Schedule:
         """The noise of a setting's rounds; where they are many it is kept, for it will be wanted again soon."""
-        if setting.key in self._schedules:
-            return self._schedules[setting.key]
+        for known in (self._short, self._long):
+            if setting.key in known:
+                return known[setting.key]
         problem = self.subjects[setting.subject].problem
         schedule: Schedule = setting.method.schedule(problem, setting.budget, setting.rounds)
         if setting.rounds >= MANY_ROUNDS:
-            if len(self._schedules) == MOST_SCHEDULES:
-                del self._schedules[next(iter(self._schedules))]
-            self._schedules[setting.key] = schedule
+            if len(self._long) == MOST_LONG:
+                del self._long[next(iter(self._long))]
+            self._long[setting.key] = schedule
         return schedule
 
+    def remember(self, setting: Setting, schedule: Schedule) -> None:
+        """Keep the noise of a short run, which takes longer to compute than the run."""
+        if setting.rounds <= FEW_ROUNDS:
+            self._short[setting.key] = schedule
+
     def __getstate__(self) -> dict[str, Any]:
-        return {"name": self.name, "subjects": self.subjects, "_schedules": {}}
+        return {"name": self.name, "subjects": self.subjects, "_short": {}, "_long": {}}

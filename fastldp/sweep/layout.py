@@ -95,6 +95,7 @@ class File:
             self._file = h5py.File(path, "r", locking=False)
         with _readable(path):
             self._check()
+            self.sorted = bool(self._file.attrs.get("sorted", False))
             self.content = self._content()
 
     def _check(self) -> None:
@@ -184,6 +185,11 @@ def created(path: str | os.PathLike[str]) -> Iterator[h5py.File]:
     """A new file to write; the path must not exist."""
     with h5py.File(path, "x", locking=False) as file:
         yield file
+
+
+def mark_sorted(file: h5py.File) -> None:
+    """Say that settings and runs lie in their order, so that readers need not sort them."""
+    file.attrs["sorted"] = True
 
 
 def texts(items: Sequence[bytes]) -> Values:

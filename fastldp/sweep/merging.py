@@ -37,8 +37,13 @@ class Merged:
         order = np.lexsort((np.arange(rows.size), ~known, number))
         _, leading = np.unique(number[order], return_index=True)
         chosen = order[leading] if rows.size else first
-        parameters = _joined([content.settings["parameters"] for content in contents]).tolist()
-        places = sorted(range(chosen.size), key=lambda k: _sort_key(parameters[chosen[k]]))
+        if len(self.files) == 1 and self.files[0].sorted:
+            places = np.argsort(chosen)
+        else:
+            parameters = _joined([content.settings["parameters"] for content in contents]).tolist()
+            places = np.array(
+                sorted(range(chosen.size), key=lambda k: _sort_key(parameters[chosen[k]])), dtype=np.int64
+            )
         self._setting_rows = chosen[places].astype(np.int64)
         rank = np.empty(chosen.size, dtype=np.int64)
         rank[places] = np.arange(chosen.size)
@@ -139,7 +144,7 @@ def _joined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 def _sort_key(parameters: bytes) -> tuple[Any, ...]:
     """Settings in an order that people expect: by parameter, numbers by size."""
-    return tuple(_ranked(value) for value in _leaves(json.loads(parameters)))
+    return tuple(map(_ranked, _leaves(json.loads(parameters))))
 
 
 def _leaves(value: Any) -> Iterator[Any]:

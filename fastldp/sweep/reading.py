@@ -90,13 +90,11 @@ class Results:
     @cached_property
     def parameters(self) -> dict[str, list[Any]]:
         """Every parameter and the values it takes."""
-        found: dict[str, list[Any]] = {}
+        found: dict[str, dict[str, Any]] = {}
         for setting in np.unique(self._settings):
             for name, value in self._loaded.parameters[setting].items():
-                values = found.setdefault(name, [])
-                if value not in values:
-                    values.append(value)
-        return found
+                found.setdefault(name, {}).setdefault(repr(value), value)
+        return {name: list(values.values()) for name, values in found.items()}
 
     @property
     def varying(self) -> list[str]:

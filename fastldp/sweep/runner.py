@@ -119,9 +119,11 @@ def forecast(
     n_jobs: int | None = None,
     retry: bool = False,
     given: Mapping[str, tuple[Any, Any]] | None = None,
+    quick: bool = False,
+    synthetic: bool = False,
 ) -> Forecast:
     """What `run` would do, how long it might take, and how large the file would get. Nothing is written."""
-    read = specs.read(spec, given)
+    read = specs.read(spec, given, quick=quick, synthetic=synthetic)
     target = Path(path)
     stored = Stored(target)
     missing, found = _missing(read, stored, retry=retry)
@@ -164,6 +166,8 @@ def run(
     progress: bool = False,
     leg_seconds: float = LEG_SECONDS,
     given: Mapping[str, tuple[Any, Any]] | None = None,
+    quick: bool = False,
+    synthetic: bool = False,
 ) -> Report:
     """Make the runs of a specification that the file does not have yet, and write them to it.
 
@@ -180,6 +184,8 @@ def run(
     progress : whether to show a bar on a terminal, or log lines elsewhere.
     leg_seconds : how often the state of a run that goes on is written.
     given : data made in Python, by the name that ``given = "..."`` has in the table [data]: (A, b).
+    quick : whether the keys of the table [quick] replace those of the same name, for a small trial.
+    synthetic : whether to take generated stand-ins in place of named sets.
 
     >>> import fastldp as fl, tempfile, os
     >>> text = '''
@@ -207,7 +213,7 @@ def run(
         integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
     real("leg_seconds", leg_seconds, "give a number of seconds > 0", above=0)
     began = time.perf_counter()
-    read = specs.read(spec, given)
+    read = specs.read(spec, given, quick=quick, synthetic=synthetic)
     target = Path(path)
     session = _session(read, backend)
     with Store(target, session=session, lock=lock) as store, stop_on_interrupt() as stop:

@@ -57,15 +57,21 @@ class Card(NamedTuple):
 
     identity: str
     """A digest of the parameters alone: two settings with one identity differ in data or version."""
-    parameters: dict[str, Any]
+    text: str
+    """The parameters, canonical."""
     provenance: dict[str, Any]
     """The data's fingerprint and the method's version."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.text)
+        return found
 
 
 def card_of(parameters: dict[str, Any], fingerprint: str, version: int) -> tuple[str, Card]:
     """The key of a setting and its card."""
-    provenance = {"fingerprint": fingerprint, "version": version}
-    return digest({**parameters, **provenance}), Card(digest(parameters), parameters, provenance)
+    text, provenance = canonical(parameters), {"fingerprint": fingerprint, "version": version}
+    return digest(f"{text} {fingerprint} {version}"), Card(digest(text), text, provenance)
 
 
 def canonical(parameters: Any) -> str:
@@ -73,8 +79,8 @@ def canonical(parameters: Any) -> str:
     return json.dumps(parameters, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def digest(parameters: Any) -> str:
-    return hashlib.sha256(canonical(parameters).encode()).hexdigest()[:32]
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def described(thing: Any) -> dict[str, Any]:

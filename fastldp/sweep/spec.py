@@ -26,7 +26,7 @@ from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_s
 from fastldp.sweep.document import Document, Table
 from fastldp.sweep.ground import Ground
 from fastldp.sweep.packing import Shape, shape_of
-from fastldp.sweep.setting import Card, Setting, Subject, Wanted, card_of, described, plain
+from fastldp.sweep.setting import Card, Setting, Subject, Wanted, card_of, described, digest, plain
 from fastldp.sweep.sources import Source, source_of
 from fastldp.validation import integer, known_name
 
@@ -64,23 +64,41 @@ class Spec:
     shapes: dict[str, Shape]
 
 
-def read(spec: str | os.PathLike[str], given: Mapping[str, tuple[Any, Any]] | None = None) -> Spec:
-    """A specification from a TOML file, or from a text that has line ends; `given` has data made in Python, (A, b)."""
+def read(
+    spec: str | os.PathLike[str],
+    given: Mapping[str, tuple[Any, Any]] | None = None,
+    *,
+    quick: bool = False,
+    synthetic: bool = False,
+) -> Spec:
+    """A specification from a TOML file, or from a text that has line ends.
+
+    `given` has data made in Python, (A, b). With `quick` the table [quick] replaces what stands above it; with
+    `synthetic` named sets are replaced by their stand-ins.
+    """
     if isinstance(spec, str) and "\n" in spec:
-        return _Reader(Document(spec, "spec"), given or {}).spec()
+        return _Reader(Document(spec, "spec", quick=quick), given or {}, synthetic=synthetic).spec()
     path = Path(spec)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise SpecError(f"{path}: not a text in UTF-8; give a TOML file") from None
-    return _Reader(Document(text, path.name), given or {}, folder=path.parent).spec()
+    document = Document(text, path.name, quick=quick)
+    return _Reader(document, given or {}, folder=path.parent, synthetic=synthetic).spec()
 
 
 class _Reader:
     """Reads one document; what can be wrong is looked at in the order in which it is written."""
 
-    def __init__(self, document: Document, given: Mapping[str, tuple[Any, Any]], folder: Path = Path()) -> None:
-        self.document, self.given, self.folder = document, given, folder
+    def __init__(
+        self,
+        document: Document,
+        given: Mapping[str, tuple[Any, Any]],
+        *,
+        folder: Path = Path(),
+        synthetic: bool = False,
+    ) -> None:
+        self.document, self.given, self.folder, self.synthetic = document, given, folder, synthetic
         self.root = document.root()
         self.root.know(ROOT_KEYS)
         self.grounds: list[Ground] = []
@@ -125,7 +143,9 @@ class _Reader:
     def _sources(self) -> list[Source]:
         found = []
         for table, choice in self._tables("data", Source.KEYS):
-            with table.blame():
+            if self.synthetic and "name" in choice:
+                choice = {"synthetic": choice["name"]} | {k: v for k, v in choice.items() if k != "name"}
+            with table.blame("name"):
                 found.append(source_of(choice, self.given, self.folder, table))
         return found
 
@@ -206,13 +226,14 @@ class _Reader:
                 "method": described(method),
                 "rounds": rounds,
                 "seed": seed,
-                "record": {"rounds": plain(recorded.rounds), **wanted._asdict()},
+                "record": {"rounds": digest(str(recorded.rounds.tolist())), **wanted._asdict()},
             }
             key, card = card_of(parameters, subject.problem.fingerprint, method.version)
             if key in self.cards:  # the same setting, reached by two tables
                 continue
             number = ground.subjects.index(subject)
             made = Setting(self.grounds.index(ground), number, method, budget, rounds, recorded, wanted, seed, key)
+            ground.remember(made, schedule)
             self.cards[key] = card
             self.shapes[key] = shape_of(subject.problem, schedule, recorded)
             self.settings.append(made)

@@ -148,6 +148,7 @@ class Store:
             merged = Merged([stack.enter_context(File(source)) for source in sources])
             with layout.created(temporary) as file:
                 layout.write(file, merged.content, merged.setting_columns(), merged.run_columns())
+                layout.mark_sorted(file)
             _sync(temporary)
             os.replace(temporary, target)
             _sync(target.parent)
@@ -210,7 +211,7 @@ def _image(legs: Sequence[Leg], settings: Sequence[tuple[str, SettingRow]], sess
         for name, text in (
             ("key", key),
             ("identity", row.card.identity),
-            ("parameters", canonical(row.card.parameters)),
+            ("parameters", row.card.text),
             ("provenance", canonical(row.card.provenance)),
             ("ledger", canonical(scalars)),
         ):

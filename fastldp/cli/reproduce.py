@@ -1,0 +1,74 @@
+"""`fastldp reproduce`: the paper's figures and table again, and which of its claims held."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+
+from fastldp import figures
+from fastldp.errors import ArgumentError
+from fastldp.validation import integer
+
+SUMMARY = "draw the paper's figures and Table 1 again, and say which of its claims held"
+WHAT = ("fig1", "fig2", "table1", "all")
+EXAMPLES = """\
+examples:
+  fastldp reproduce fig1 --quick              a small trial on generated data, in less than a minute
+  fastldp reproduce all                       the paper's data and sizes, in less than a quarter of an hour
+  fastldp reproduce fig2 --data synthetic     the paper's sizes on generated data, without a download
+Every experiment is a recipe in TOML, run by fastldp sweep: the folder has the specification, the results (.h5), the
+points of the curves (.csv), the pictures (.png, .pdf) and the verdicts. Stopped, the same command goes on.
+exit code: 0 when all was made, whatever the verdicts say; 1 for an error, 2 for a wrong call, 130 after Ctrl-C
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=WHAT, help="a figure, the table, or all of them")
+    parser.add_argument("--quick", action="store_true", help="short horizons and few runs: a trial, not a reproduction")
+    parser.add_argument("--data", choices=("real", "synthetic"), help="(real, or with --quick synthetic)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="(reproduction, or reproduction-quick)")
+    parser.add_argument("--jobs", type=int, help="cores to use (all)")
+    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    figures.require_matplotlib()
+    if arguments.jobs is not None:
+        integer("jobs", arguments.jobs, "give a number of cores ≥ 1", at_least=1)
+    # Loaded now, for they draw: matplotlib takes a while.
+    from fastldp.reproduction import EXPERIMENTS, verdicts
+    from fastldp.reproduction.experiment import Place, Stopped
+
+    synthetic = (arguments.data or ("synthetic" if arguments.quick else "real")) == "synthetic"
+    folder = arguments.out or Path("reproduction-quick" if arguments.quick else "reproduction")
+    if folder.exists() and not folder.is_dir():
+        raise ArgumentError("out", str(folder), "there is a file of that name; give a folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    place = Place(folder, arguments.quick, synthetic, arguments.jobs, progress=True)
+    began = time.perf_counter()
+    found = []
+    try:
+        for name in EXPERIMENTS if arguments.what == "all" else [arguments.what]:
+            found += EXPERIMENTS[name](place).run()
+    except Stopped as stopped:
+        print(f"fastldp: {stopped}", file=sys.stderr)
+        return 130
+    (folder / "verdicts.md").write_text(verdicts.markdown(found), encoding="utf-8")
+    if arguments.json:
+        print(json.dumps([verdict._asdict() for verdict in found]))
+        return 0
+    print(f"\n{verdicts.table(found)}\n")
+    if (folder / "table1.txt").exists() and arguments.what in ("table1", "all"):
+        print((folder / "table1.txt").read_text(encoding="utf-8"))
+    if arguments.quick:
+        print("a quick trial: horizons too short for the paper's claims to show")
+    print(
+        f"{time.perf_counter() - began:.0f} s; files in {folder}/: "
+        + ", ".join(sorted(p.name for p in folder.glob("*.*")))
+    )
+    return 0

@@ -1,0 +1,49 @@
+"""What the figures share: curves with error bars or bands, on logarithmic axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from fastldp.reproduction.series import Series
+
+MARKERS = "osD^vP"
+
+
+def draw_bars(ax: Axes, series: Sequence[Series]) -> None:
+    """Means with one standard deviation either side."""
+    for k, one in enumerate(series):
+        # On a log axis the lower end of a bar must stay above zero.
+        bars = np.minimum(one.std, 0.99 * one.mean), one.std
+        ax.errorbar(
+            one.x,
+            one.mean,
+            yerr=bars,
+            color=f"C{k}",
+            # Broken lines lie on top, so that curves that coincide are both seen.
+            linestyle="--" if k % 2 else "-",
+            zorder=3 if k % 2 else 2,
+            marker=MARKERS[k],
+            markersize=4,
+            capsize=2,
+            label=one.label,
+        )
+
+
+def draw_bands(ax: Axes, series: Sequence[Series]) -> None:
+    """Means along the rounds with one standard deviation either side."""
+    for k, one in enumerate(series):
+        color = f"C{k}"
+        lower = np.maximum(one.mean - one.std, 1e-2 * one.mean)
+        ax.fill_between(one.x, lower, one.mean + one.std, color=color, alpha=0.15, linewidth=0)
+        ax.plot(one.x, one.mean, color=color, label=one.label)
+
+
+def finish(ax: Axes, x: str, y: str) -> None:
+    ax.set_yscale("log")
+    ax.set_xlabel(x)
+    ax.set_ylabel(y)
+    ax.grid(True, which="major", alpha=0.3)
+    ax.legend(frameon=False, fontsize=8)

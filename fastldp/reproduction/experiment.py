@@ -1,0 +1,107 @@
+"""An experiment of the paper: its sweeps, its picture and table, and what they say about the paper's claims."""
+
+from __future__ import annotations
+
+import csv
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fastldp import sweep
+from fastldp.privacy.budget import Budget
+from fastldp.problem import Problem
+from fastldp.reproduction.series import Series
+from fastldp.reproduction.verdicts import Verdict
+from fastldp.sweep import Report, Results
+from fastldp.sweep import spec as specs
+from fastldp.sweep.reading import results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an experiment is made, and how much of it."""
+
+    folder: Path
+    quick: bool = False
+    synthetic: bool = False
+    n_jobs: int | None = None
+    progress: bool = False
+
+
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C during a sweep: what is finished is kept, and the same command goes on."""
+
+
+class Experiment(ABC):
+    """One of them; what it writes begins with its name."""
+
+    name: ClassVar[str]
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.data = ""
+        """The name of the data, which says whether they are real."""
+
+    @abstractmethod
+    def run(self) -> list[Verdict]:
+        """Make it, write its files, and judge the claims."""
+
+    def path(self, ending: str) -> Path:
+        """A file of the experiment's."""
+        return self.place.folder / f"{self.name}{ending}"
+
+    def sweep(self, recipe: str, *, into: str, added: str = "") -> Results:
+        """The runs of a recipe, with what is added to it, in a file; what is there already is not made again."""
+        text = recipe_text(recipe) + added
+        # Beside the results lies exactly what they were made from.
+        spec = self.place.folder / f"{recipe}.toml"
+        spec.write_text(text, encoding="utf-8")
+        target = self.path(into)
+        report: Report = sweep.run(
+            spec,
+            target,
+            n_jobs=self.place.n_jobs,
+            progress=self.place.progress,
+            quick=self.place.quick,
+            synthetic=self.place.synthetic,
+        )
+        if report.interrupted:
+            raise Stopped(report.summary())
+        found = results(target)
+        self.data = ", ".join(found.parameters["data"])
+        return found
+
+    def problem(self, recipe: str) -> tuple[Problem, Budget]:
+        """The problem and the budget of a recipe's runs, for the theory of them."""
+        spec = self.place.folder / f"{recipe}.toml"
+        found = specs.read(spec, quick=self.place.quick, synthetic=self.place.synthetic)
+        budget = found.settings[0].budget
+        assert budget is not None  # all recipes have one
+        return found.grounds[0].subjects[0].problem, budget
+
+    def save_figure(self, figure: Figure) -> None:
+        for ending in (".png", ".pdf"):
+            figure.savefig(self.path(ending), dpi=150)
+
+    def save_series(self, series: Iterable[Series]) -> None:
+        """Means and spreads, a row a point."""
+        rows = [row for one in series for row in one.rows()]
+        save_csv(self.path(".csv"), ("series", "rounds", "round", "runs", "mean", "std", "parameters"), rows)
+
+
+def recipe_text(name: str) -> str:
+    """The text of a recipe that ships with the package."""
+    return (files("fastldp.reproduction") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def save_csv(path: Path, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(heads)
+        writer.writerows(rows)

@@ -1,0 +1,71 @@
+"""A curve of a figure: means over repetitions with their spread, against the horizon or the round."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.sweep import Results
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One curve."""
+
+    label: str
+    x: NDArray[np.int64]
+    values: Array
+    """(points, repetitions)."""
+    parameters: tuple[dict[str, Any], ...]
+    """Of the method, at each point."""
+    horizon: int | None = None
+    """Where x counts rounds of one horizon."""
+
+    @property
+    def mean(self) -> Array:
+        return np.asarray(self.values.mean(axis=1))
+
+    @property
+    def std(self) -> Array:
+        return np.asarray(self.values.std(axis=1))
+
+    @property
+    def error(self) -> Array:
+        """The standard error of each mean."""
+        return np.asarray(self.std / np.sqrt(max(1, self.values.shape[1] - 1)))
+
+    def named(self, label: str) -> Series:
+        """The same under another name."""
+        return replace(self, label=label)
+
+    def at(self, x: int) -> int:
+        """Which point is at x."""
+        return int(np.flatnonzero(self.x == x)[0])
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        for x, mean, std, parameters in zip(self.x, self.mean, self.std, self.parameters, strict=True):
+            horizon = int(x) if self.horizon is None else self.horizon
+            yield self.label, horizon, int(x), self.values.shape[1], float(mean), float(std), json.dumps(parameters)
+
+
+def over_horizons(label: str, results: Results, chosen: dict[int, dict[str, Any]], **where: Any) -> Series:
+    """The final errors of a method over the horizons, with the parameters chosen for each."""
+    values, parameters = [], []
+    for rounds, method in chosen.items():
+        found = results.where(rounds=rounds, **method, **where)
+        values.append(found.table()["optimality"])
+        parameters.append(method)
+    return Series(label, np.array(list(chosen)), np.array(values), tuple(parameters))
+
+
+def along_rounds(label: str, results: Results, rounds: int, method: dict[str, Any], **where: Any) -> Series:
+    """The error of a method along the rounds of one horizon."""
+    (curve,) = results.where(rounds=rounds, **method, **where).curves("rounds")
+    return Series(label, curve.rounds, curve.values.T, (method,) * curve.rounds.size, horizon=rounds)

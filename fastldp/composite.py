@@ -50,6 +50,15 @@ class Composite(ABC):
 
     @property
     @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """All that defines it but data, shards and regularizer, in plain values."""
+
+    @abstractmethod
+    def alike(self, **changes: Any) -> Composite:
+        """The same data, shared and not copied, with other parameters."""
+
+    @property
+    @abstractmethod
     def data(self) -> tuple[Any, ...]:
         """The arrays that hold the data: problems with the same ones may share a block."""
 

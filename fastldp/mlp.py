@@ -171,6 +171,19 @@ class MLP(Composite):
         return other
 
     @property
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "loss": self.loss,
+            "hidden": list(self.layers.widths[1:-1]),
+            "classes": self.layers.widths[-1],
+            "products": self.products,
+            "l2": self.l2,
+            "clip": self._public_bound,
+            "strong_convexity": self._strong_convexity,
+            "start_seed": self.start_seed,
+        }
+
+    @property
     def data(self) -> tuple[Any, ...]:
         return self.values, self.starts
 
@@ -195,7 +208,7 @@ class MLP(Composite):
 
     @property
     def safe_step(self) -> float:
-        raise ArgumentError("step", None, "a network has no default step; give one, such as PrimalDual(step=1.0)")
+        raise ArgumentError("step", None, "a network has no default step; give one ≤ 1, as PrimalDual(step=1.0)")
 
     @property
     def public_constants(self) -> bool:
@@ -228,7 +241,7 @@ class MLP(Composite):
         """What clipping aims at, in C, so that a rounded norm never lets a sample exceed it."""
         # A square of a norm is a sum of as many terms as units, twice, and few operations more.
         units = 2 * max(self.layers.widths[1:]) + 2 * len(self.layers.widths) + 16
-        return 1 - units * np.finfo(self.products).eps
+        return 1 - units * float(np.finfo(self.products).eps)
 
     @property
     def rounding(self) -> Vector:

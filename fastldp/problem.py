@@ -117,6 +117,16 @@ class Problem(Composite):
         )
 
     @property
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "loss": self.loss,
+            "l2": self.l2,
+            "gradient_bound": self._public_bound,
+            "dtype": self.dtype,
+            "dense": not sparse.issparse(self.rows),
+        }
+
+    @property
     def data(self) -> tuple[Any, ...]:
         return self.rows, self.starts
 

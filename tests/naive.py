@@ -191,7 +191,8 @@ def network_gradient(widths: tuple[int, ...], a: Array, label: int, x: Array) ->
 
 def accuracy(widths: tuple[int, ...], A: Array, b: Array, x: Array) -> float:
     """The share of samples whose class is the most probable."""
-    return sum(int(np.argmax(network_units(widths, a, x)[-1])) == label for a, label in zip(A, b, strict=True)) / len(b)
+    chosen = [int(np.argmax(network_units(widths, a, x)[-1])) for a in A]
+    return float(np.mean(np.array(chosen) == b))
 
 
 def local_objective(loss: str, A: Array, b: Array, l2: float, x: Array) -> float:

@@ -11,6 +11,7 @@ import cases
 import fastldp as fl
 import naive
 from fastldp import block, engine, recording
+from fastldp.composite import Composite
 from fastldp.kernels import primal_dual, release
 from fastldp.kernels.chacha import key_of
 
@@ -110,7 +111,7 @@ def test_sample_lanes_change_only_the_rounding() -> None:
     assert not np.array_equal(exact.means[0], others.means[0])
 
 
-def a_run(problem: fl.Problem, rounds: int, seed: int, *, step: float, epsilon: float, every: int = 7) -> block.Runs:
+def a_run(problem: Composite, rounds: int, seed: int, *, step: float, epsilon: float, every: int = 7) -> block.Runs:
     schedule = fl.PrimalDual(step=step).schedule(problem, fl.Budget(epsilon, 1e-4), rounds)
     plan = recording.plan(fl.Every(every), rounds, problem.n)
     x0 = np.full(problem.d, 0.01 * seed)
@@ -151,7 +152,7 @@ def test_a_run_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch)
     spread = execute(list(reversed(mixed_runs())), 2)[::-1]
     lonely = []
     for run in mixed_runs():
-        single = block.Block(block.samples_in_rows(run.problem), [block.Lane(run, 0)])
+        single = block.Block(block.samples_in_lanes(run.problem), [block.Lane(run, 0)])
         for end in single.ends(4):
             single.advance(end, threads=2)
         lonely += results([run])

@@ -24,11 +24,13 @@ Array = NDArray[np.float64]
 # Numba counts its allocations in a module of C.
 runtime: Any = importlib.import_module("numba.core.runtime._nrt_python")
 
-BUDGET = fl.Budget(20.0, 1e-3)
+BUDGET = fl.Budget(5.0, 1e-3)
 SIZES = (37, 5, 20)
 G, NAIVE_G = fl.BoxL1(1e-3, 0.7), naive.box_l1(1e-3, 0.7)
 # Of 148 parameters: more than the lanes hold at once, and a last group that the noise makes in a way of its own.
 WIDTHS = (11, 9, 4)
+# Of models after a few rounds of noise of 0.01 and more, where gradients were rounded to single precision.
+TOLERANCE = 1e-5
 
 
 def data(features: int = WIDTHS[0], classes: int = WIDTHS[-1], seed: int = 3) -> tuple[Array, NDArray[np.int64]]:
@@ -42,7 +44,7 @@ OWNERS = np.repeat(np.arange(len(SIZES)), SIZES)
 
 def make(widths: tuple[int, ...] = WIDTHS, **given: Any) -> fl.MLP:
     images, labels = data(widths[0], widths[-1])
-    defaults: dict[str, Any] = {"products": "float64", "workers": OWNERS, "clip": 0.8, "strong_convexity": 0.05}
+    defaults: dict[str, Any] = {"workers": OWNERS, "clip": 0.8, "strong_convexity": 0.05}
     return fl.MLP(images, labels, hidden=widths[1:-1], classes=widths[-1], **(defaults | given))
 
 
@@ -93,12 +95,12 @@ def test_no_sample_exceeds_the_threshold(products: str) -> None:
     clip = float(np.median(formed))
     norms = np.linalg.norm(gradients(problem, x, clip), axis=1)
     assert (norms <= clip).all()
-    slack = 200 * np.finfo(products).eps
-    np.testing.assert_allclose(norms, np.minimum(formed, clip), rtol=slack)
+    slack = 200 * float(np.finfo(products).eps)
+    np.testing.assert_allclose(norms, np.minimum(formed, clip), rtol=slack, atol=slack)
 
 
 def test_people_get_the_same_gradient_and_objective() -> None:
-    problem = make(regularizer=G, l2=0.1)
+    problem = make(regularizer=G, l2=0.1, products="float64")
     x = G.prox(point(problem), 0.0)
     reference = [naive.gradient(WIDTHS, A, b, x) + 0.1 * x for A, b in shards()]
     np.testing.assert_allclose(problem.worker_gradients(x), reference, atol=1e-14)
@@ -126,7 +128,7 @@ def test_one_changed_sample_moves_the_sums_by_no_more_than_the_ledger_says() -> 
     ]
     moved = np.linalg.norm(pair[0] - pair[1], axis=1)
     np.testing.assert_array_equal(moved[1:], 0.0)
-    problem = make(products="float32", clip=0.01)
+    problem = make(clip=0.01)
     # Most samples exceed the threshold, and this one does in both worlds.
     allowed = 2 * 0.01 * (1 + problem.rounding * problem.sizes)
     assert 0.01 < moved[0] <= allowed[0]
@@ -151,24 +153,24 @@ def test_the_papers_method_is_the_oracles(repetitions: int) -> None:
     deviations = noise_of(run, problem, 7)
     last = repetitions - 1
     history = naive.primal_dual(shards(), WIDTHS, 0.02, NAIVE_G, x0, 0.8, deviations, 5, last, clip=0.8)
-    np.testing.assert_allclose(run.workers[last], history.x[-1], atol=1e-11)
+    np.testing.assert_allclose(run.workers[last], history.x[-1], atol=TOLERANCE)
     assert run.messages is not None
     assert run.broadcasts is not None
-    np.testing.assert_allclose(run.messages[last], history.messages[:, 1], atol=1e-11)
-    np.testing.assert_allclose(run.broadcasts[last], history.mean, atol=1e-11)
+    np.testing.assert_allclose(run.messages[last], history.messages[:, 1], atol=TOLERANCE)
+    np.testing.assert_allclose(run.broadcasts[last], history.mean, atol=TOLERANCE)
     consensus = [naive.consensus(history.x[t]) for t in run.rounds]
-    np.testing.assert_allclose(run.consensus[last], consensus, rtol=1e-8)
+    np.testing.assert_allclose(run.consensus[last], consensus, rtol=1e-3)
     # There is no optimum, and nobody is warned of that in every run.
     assert np.isnan(run.distance).all()
 
 
 def test_single_precision_products_follow_the_oracle_on_the_grid() -> None:
-    problem = make(regularizer=G, products="float32")
+    problem = make(regularizer=G)
     run = fl.solve(problem, BUDGET, rounds=9, algorithm=fl.PrimalDual(step=0.8), seed=5, record=fl.Messages(1))
     history = naive.primal_dual(
         shards(), WIDTHS, 0.0, NAIVE_G, G.prox(problem.start(), 0.0), 0.8, noise_of(run, problem, 9), 5, 0, clip=0.8
     )
-    np.testing.assert_allclose(run.workers[0], history.x[-1], atol=2e-4)
+    np.testing.assert_allclose(run.workers[0], history.x[-1], atol=TOLERANCE)
     assert run.ledger is not None
     assert run.messages is not None
     # The first release, from the message: an odd multiple of half the grid, whatever the products were rounded to.
@@ -179,7 +181,7 @@ def test_single_precision_products_follow_the_oracle_on_the_grid() -> None:
 
 
 def test_the_ledger_counts_the_rounding_of_the_products() -> None:
-    problem = make(products="float32")
+    problem = make()
     schedule = fl.PrimalDual(step=1.0).schedule(problem, BUDGET, 10)
     ledger = schedule.ledger
     assert ledger is not None
@@ -189,9 +191,9 @@ def test_the_ledger_counts_the_rounding_of_the_products() -> None:
     assert ledger.precision == "float64"
     assert ledger.read_off_data == ""
     assert ledger.bound_source == "public"
-    assert np.all(np.atleast_1d(ledger.spent_epsilon) <= 20.0)
+    assert np.all(np.atleast_1d(ledger.spent_epsilon) <= 5.0)
     assert ledger.shape[0] / ledger.shape[-1] == pytest.approx(0.95 ** (-9 / 2))
-    double = fl.PrimalDual(step=1.0).schedule(make(), BUDGET, 10).ledger
+    double = fl.PrimalDual(step=1.0).schedule(make(products="float64"), BUDGET, 10).ledger
     assert double is not None
     assert (double.sensitivities.arithmetic < 1e-9 * double.sensitivities.query).all()
 
@@ -202,12 +204,12 @@ def test_fedavg_and_scaffold_are_the_oracles() -> None:
     rest: dict[str, Any] = {"seed": 5, "repetition": 0, "clip": 0.8}
     run = fl.solve(problem, BUDGET, rounds=3, algorithm=fl.DPFedAvg(0.3, 2, server_step=0.9), seed=5)
     reference = naive.fedavg(shards(), WIDTHS, 0.02, deviations=noise_of(run, problem, 6)[:, 0], **start, **rest)
-    np.testing.assert_allclose(run.x[0], reference.x[-1], atol=1e-11)
+    np.testing.assert_allclose(run.x[0], reference.x[-1], atol=TOLERANCE)
     method = fl.DPScaffold(0.3, 2, server_step=0.9, warm_start=True)
     run = fl.solve(problem, BUDGET, rounds=3, algorithm=method, seed=5)
     deviations = noise_of(run, problem, 8)[:, 0]
     varied = naive.scaffold(shards(), WIDTHS, 0.02, deviations=deviations, **start, **rest, warm_start=True)
-    np.testing.assert_allclose(run.x[0], varied.x[-1], atol=1e-11)
+    np.testing.assert_allclose(run.x[0], varied.x[-1], atol=TOLERANCE)
 
 
 def test_isrl_is_the_oracles() -> None:
@@ -216,12 +218,12 @@ def test_isrl_is_the_oracles() -> None:
     x0 = problem.regularizer.prox(problem.start(), 0.0)
     deviations = noise_of(run, problem, 5)[:, 0]
     reference = naive.isrl(shards(), WIDTHS, 0.02, naive.l2_ball(2.5), x0, 0.3, deviations, 5, 5, 0, clip=0.5)
-    np.testing.assert_allclose(run.x[0], naive.tail_mean(reference.x, 2), atol=1e-11)
+    np.testing.assert_allclose(run.x[0], naive.tail_mean(reference.x, 2), atol=TOLERANCE)
 
 
 def test_the_same_bits_on_any_number_of_threads_and_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
-    problem = make(products="float32", regularizer=G)
+    problem = make(regularizer=G)
     given: dict[str, Any] = {"rounds": 6, "algorithm": fl.PrimalDual(step=0.8), "seed": 2}
     reference = fl.solve(problem, BUDGET, n_jobs=1, record=fl.Final(), **given)
     for others in (
@@ -229,7 +231,7 @@ def test_the_same_bits_on_any_number_of_threads_and_in_any_company(monkeypatch: 
         {"n_jobs": 2, "repetitions": 3, "record": fl.Every(1)},
         {"n_jobs": 1, "repetitions": 2},
     ):
-        run = fl.solve(problem, BUDGET, **given, **others)  # type: ignore[arg-type]
+        run = fl.solve(problem, BUDGET, **given, **others)
         np.testing.assert_array_equal(run.workers[0], reference.workers[0])
         np.testing.assert_array_equal(run.consensus[0, -1], reference.consensus[0, -1])
 
@@ -251,7 +253,7 @@ def runs_of(problem: fl.MLP, horizon: int) -> block.Runs:
 
 
 def test_a_run_goes_on_after_a_pause_with_the_same_bits() -> None:
-    problem = make(products="float32")
+    problem = make()
     through, first, second = (runs_of(problem, 8) for _ in range(3))
     samples = block.samples_in_lanes(problem)
     whole = block.Block(samples, [block.Lane(through, 0)])
@@ -265,7 +267,7 @@ def test_a_run_goes_on_after_a_pause_with_the_same_bits() -> None:
 
 
 def test_no_round_allocates() -> None:
-    problem = make(products="float32", regularizer=G)
+    problem = make(regularizer=G)
     laid = block.Block(block.samples_in_lanes(problem), [block.Lane(runs_of(problem, 30), 0)])
     drawn = laid.release._replace(deviations=laid._deviations(0, 30))
     assert drawn.mode == GRIDDED
@@ -290,12 +292,12 @@ def test_no_round_allocates() -> None:
 
 def test_softmax_regression_finds_the_minimiser() -> None:
     """Convex: without noise the paper's method ends where a quasi-Newton method does."""
-    problem = make((5, 3), clip=None, l2=0.1)
+    exact, problem = (make((5, 3), clip=None, l2=0.1, products=products) for products in mlp.PRODUCTS[::-1])
     np.testing.assert_array_equal(problem.start(), 0.0)
-    reference = optimize.minimize(problem.objective, problem.start(), jac=problem.gradient, tol=1e-12).x
-    run = fl.solve(problem, rounds=4000, algorithm=fl.PrimalDual(step=0.9), record=fl.Final())
-    np.testing.assert_allclose(run.x[0], reference, atol=1e-6)
-    assert run.objective[0, -1] == pytest.approx(problem.objective(reference), rel=1e-10)
+    reference = optimize.minimize(exact.objective, exact.start(), jac=exact.gradient, tol=1e-12).x
+    run = fl.solve(problem, rounds=2000, algorithm=fl.PrimalDual(step=0.9), record=fl.Final())
+    np.testing.assert_allclose(run.x[0], reference, atol=1e-5)
+    assert run.objective[0, -1] == pytest.approx(exact.objective(reference), rel=1e-6)
 
 
 # Measures
@@ -308,8 +310,8 @@ def test_measures_are_recorded_saved_and_sent(tmp_path: Path) -> None:
     assert list(run.measures) == ["objective", "train_loss", "test_accuracy"]
     x = run.means[1, 0]
     assert run.measures["test_accuracy"][1, 0] == naive.accuracy(WIDTHS, images[:20], labels[:20].astype(float), x)
-    assert run.measures["train_loss"][1, 0] == pytest.approx(problem.train_loss(x), rel=1e-15)
-    assert run.objective[1, 0] == pytest.approx(problem.objective(x), rel=1e-15)
+    assert run.measures["train_loss"][1, 0] == problem.train_loss(x)
+    assert run.objective[1, 0] == problem.objective(x)
     with pytest.raises(KeyError):
         run.measures["accuracy"]
     run.save(tmp_path / "run.npz")
@@ -418,7 +420,83 @@ def test_a_network_learns_the_digits() -> None:
         clip=1.0,
         test=(test.images, test.labels),
     )
-    run = fl.solve(problem, rounds=150, algorithm=fl.PrimalDual(step=4.0), record=[1, 150])
+    run = fl.solve(problem, rounds=1000, algorithm=fl.PrimalDual(step=1.0), record=[1, 1000])
     accuracy = run.measures["test_accuracy"][0]
     assert accuracy[0] < 0.4
     assert accuracy[1] > 0.7
+
+
+# Sweeps
+
+SWEEP = """
+rounds = [4, 6]
+repetitions = 2
+seed = 5
+[data]
+given = "digits"
+[network]
+workers = 3
+partition = "label"
+sizes = [[20, 12, 17]]
+share = 0.5
+hidden = 9
+clip = [0.5, 0.8]
+strong_convexity = 0.05
+regularizer = {name = "BoxL1", weight = 1e-3, bound = 0.7}
+[budget]
+epsilon = 5.0
+delta = 1e-3
+[[method]]
+name = "PrimalDual"
+step = 0.8
+"""
+
+
+def test_a_sweep_over_networks_has_the_numbers_of_solves(tmp_path: Path) -> None:
+    images, labels = data()
+    given = {"digits": (images, labels, images[:20], labels[:20])}
+    report = fl.sweep.run(SWEEP, tmp_path / "nets.h5", given=given)
+    assert (report.completed, report.failed) == (8, 0)
+    found = fl.results(tmp_path / "nets.h5")
+    rows, owners = fl.datasets.sample(labels, 3, "label", sizes=[20, 12, 17], share=0.5)
+    problem = fl.MLP(
+        images[rows],
+        labels[rows],
+        hidden=9,
+        workers=owners,
+        clip=0.8,
+        strong_convexity=0.05,
+        regularizer=G,
+        test=(images[:20], labels[:20]),
+    )
+    run = fl.solve(problem, BUDGET, rounds=6, algorithm=fl.PrimalDual(step=0.8), repetitions=2, seed=5)
+    stored = found.where(clip=0.8, rounds=6)[1]
+    np.testing.assert_array_equal(stored.x, run.x[1])
+    np.testing.assert_array_equal(stored.test_accuracy, run.measures["test_accuracy"][1])
+    np.testing.assert_array_equal(stored.train_loss, run.measures["train_loss"][1])
+    assert np.isnan(stored.optimality).all()
+    assert "test_accuracy" in found.summary()
+    assert stored.ledger is not None
+    assert run.ledger is not None
+    assert stored.ledger.spent_rho == pytest.approx(run.ledger.spent_rho, rel=1e-12)
+    assert found.curves(measure="test_accuracy")[0].values.shape == (2, 6)
+
+
+def test_a_sweep_goes_on_in_the_middle_of_a_network(tmp_path: Path) -> None:
+    """Legs of next to no time: every run is written down and taken up again after every segment."""
+    given = {"digits": data()}
+    fl.sweep.run(SWEEP, tmp_path / "whole.h5", given=given)
+    fl.sweep.run(SWEEP, tmp_path / "pieces.h5", given=given, leg_seconds=1e-9)
+    whole, pieces = fl.results(tmp_path / "whole.h5"), fl.results(tmp_path / "pieces.h5")
+    assert whole.digest() == pieces.digest()
+    assert np.isnan(whole.table()["test_accuracy"]).all()
+
+
+def test_a_sweeps_images_need_a_network(tmp_path: Path) -> None:
+    for old, new, message in (
+        ("[network]", "[problem]", "line 12, problem.hidden: not a known key"),
+        ("clip = [0.5, 0.8]", "clip = 0.0", "line 13, network.clip: clip = 0.0: "),
+        ("sizes = [[20, 12, 17]]", "sizes = 100", "line 10, network.sizes: "),
+    ):
+        with pytest.raises(fl.errors.SpecError, match=message):
+            fl.sweep.run(SWEEP.replace(old, new), tmp_path / "no.h5", given={"digits": data()})

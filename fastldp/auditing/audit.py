@@ -156,6 +156,8 @@ def audit(
     """
     if not isinstance(budget, Budget):
         raise ArgumentError("budget", budget, "give a Budget(epsilon, delta): without one there is nothing to audit")
+    if not isinstance(problem, Problem):
+        raise ArgumentError("problem", problem, "the adversary knows linear models only; give a fastldp.Problem")
     check_common(problem, budget, n_jobs, seed)
     if problem.dtype != "float64":
         raise ArgumentError("problem", problem.dtype, "in float32 the ledger claims nothing; audit it in float64")

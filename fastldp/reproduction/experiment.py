@@ -83,7 +83,9 @@ class Experiment(ABC):
         found = specs.read(spec, quick=self.place.quick, synthetic=self.place.synthetic)
         budget = found.settings[0].budget
         assert budget is not None  # all recipes have one
-        return found.grounds[0].subjects[0].problem, budget
+        problem = found.grounds[0].subjects[0].problem
+        assert isinstance(problem, Problem)  # the theory speaks of no other
+        return problem, budget
 
     def save_figure(self, figure: Figure) -> None:
         for ending in (".png", ".pdf"):

@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from fastldp.algorithms import Schedule
-from fastldp.block import samples_in_rows
-from fastldp.kernels.gradient import Samples
+from fastldp.block import Samples, samples_in_lanes
 from fastldp.sweep.setting import Setting, Subject
 
 # The noise of so many rounds takes longer to compute than a leg should wait; but it is large.
@@ -29,7 +28,7 @@ class Ground:
     @cached_property
     def samples(self) -> Samples:
         """The data as kernels want them, laid out once in each process."""
-        return samples_in_rows(self.subjects[0].problem)
+        return samples_in_lanes(self.subjects[0].problem)
 
     def schedule(self, setting: Setting) -> Schedule:
         """The noise of a setting's rounds; where they are many it is kept, for it will be wanted again soon."""

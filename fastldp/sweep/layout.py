@@ -26,7 +26,9 @@ OUTCOME_TYPE = h5py.enum_dtype({name: code for code, name in enumerate(OUTCOMES)
 SETTING_TEXTS = ("key", "identity", "parameters", "provenance", "ledger")
 SETTING_RAGGED = {"rounds": np.int64, "variances": np.float64}
 RUN_NUMBERS = {"setting": np.int64, "repetition": np.int64, "begin": np.int64, "round": np.int64, "outcome": np.int8}
-RUN_RAGGED = ("consensus", "distance", "objective", "models", "x", "memory")
+# What networks measure came later: a file without such a column has nothing in it.
+RUN_LATER = ("train_loss", "test_accuracy")
+RUN_RAGGED = ("consensus", "distance", "objective", *RUN_LATER, "models", "x", "memory")
 
 # Small arrays are not worth a chunk and its filters.
 FILTERED_FROM = 4096
@@ -118,6 +120,8 @@ class File:
     def ragged(self, table: str, name: str) -> Ragged:
         """A long column of "settings" or "runs"."""
         with _readable(self.path):
+            if name in RUN_LATER and name not in self._file[table]:
+                return Ragged(np.zeros(0), np.zeros(self.content.seconds.size + 1, dtype=np.int64))
             group = self._file[table][name]
             return Ragged(group["values"][()], group["starts"][()])
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from fastldp import engine
 from fastldp.algorithms import Schedule
-from fastldp.block import LANES, lane_mates
-from fastldp.problem import Problem
+from fastldp.block import lane_mates, lanes_of
+from fastldp.composite import Composite
 from fastldp.recording import Plan
 from fastldp.sweep.ground import Ground
 from fastldp.sweep.work import Pending
@@ -39,7 +39,7 @@ class Task(NamedTuple):
     """How long they may take; an estimate."""
 
 
-def shape_of(problem: Problem, schedule: Schedule, plan: Plan) -> Shape:
+def shape_of(problem: Composite, schedule: Schedule, plan: Plan) -> Shape:
     steps = schedule.program.local_steps
     return Shape(lane_mates(problem, schedule, plan), steps, engine.nanoseconds(problem, steps))
 
@@ -55,7 +55,7 @@ def blocks_of(
     for mates in by_kind.values():
         mates.sort(key=lambda run: -run.setting.rounds)
         problem = grounds[mates[0].setting.ground].subjects[0].problem
-        for block in engine.blocks_of(mates, LANES[problem.dtype], engine.lines_of(problem)):
+        for block in engine.blocks_of(mates, lanes_of(problem), engine.lines_of(problem)):
             left = block[0].setting.rounds - block[0].done
             blocks.append((1e-9 * left * shapes[block[0].setting.key].nanoseconds, block))
     return sorted(blocks, key=lambda block: (block[1][0].done == 0, -block[0]))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError, MissingExtraError, StoreError
 from fastldp.privacy.ledger import Ledger
-from fastldp.sweep.layout import OUTCOMES, RUN_RAGGED, SETTING_RAGGED, Content, Ragged
+from fastldp.sweep.layout import OUTCOMES, RUN_LATER, RUN_RAGGED, SETTING_RAGGED, Content, Ragged
 from fastldp.sweep.merging import Merged
 from fastldp.sweep.store import ledger_fields, opened
 from fastldp.sweep.work import RUNNING
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-ALONG = ("consensus", "distance", "objective")
+ALONG = ("consensus", "distance", "objective", *RUN_LATER)
 """What may be recorded along the rounds."""
-MEASURES = ("optimality", "consensus", "distance", "objective")
+MEASURES = ("optimality", *ALONG)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,13 +214,21 @@ class Results:
         outcomes = self._short("outcome")
         counts = ", ".join(f"{outcomes.count(name):,} {name}" for name in OUTCOMES if name in outcomes)
         lines = [f"{len(self):,} runs of {np.unique(self._settings).size:,} settings: {counts or 'none'}", ""]
-        means = self.means()
+        judged = self._judged()
+        means = self.means(measure=judged)
         cells = [[*(shown(value) for value in mean.label.values()), *mean.cells()] for mean in means]
-        heads = [*self.varying, "runs", "optimality", "± std", "± error"]
+        heads = [*self.varying, "runs", judged, "± std", "± error"]
         widths = [max(len(row[k]) for row in [heads, *cells]) for k in range(len(heads))]
         for row in [heads, *cells]:
             lines.append("  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
         return "\n".join(lines)
+
+    def _judged(self) -> str:
+        """What runs are compared by: networks have no optimum, so by accuracy, or else by loss."""
+        for name in () if np.isfinite(self._last("distance")).any() else RUN_LATER[::-1]:
+            if np.isfinite(self._last(name)).any():
+                return name
+        return "optimality"
 
     def __repr__(self) -> str:
         return f"Results({len(self):,} runs of {np.unique(self._settings).size:,} settings)"
@@ -309,7 +317,20 @@ class Run:
     @property
     def objective(self) -> Array:
         """NaN where the specification did not ask for it."""
-        found = self._column("objective")
+        return self._measure("objective")
+
+    @property
+    def train_loss(self) -> Array:
+        """Of a network; NaN of any other problem."""
+        return self._measure("train_loss")
+
+    @property
+    def test_accuracy(self) -> Array:
+        """Of a network with test images; NaN of any other problem."""
+        return self._measure("test_accuracy")
+
+    def _measure(self, name: str) -> Array:
+        found = self._column(name)
         return found if found.size else np.full(self.consensus.size, np.nan)
 
     @property

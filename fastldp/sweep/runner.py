@@ -118,7 +118,7 @@ def forecast(
     *,
     n_jobs: int | None = None,
     retry: bool = False,
-    given: Mapping[str, tuple[Any, Any]] | None = None,
+    given: Mapping[str, tuple[Any, ...]] | None = None,
     quick: bool = False,
     synthetic: bool = False,
 ) -> Forecast:
@@ -165,7 +165,7 @@ def run(
     lock: bool = True,
     progress: bool = False,
     leg_seconds: float = LEG_SECONDS,
-    given: Mapping[str, tuple[Any, Any]] | None = None,
+    given: Mapping[str, tuple[Any, ...]] | None = None,
     quick: bool = False,
     synthetic: bool = False,
 ) -> Report:
@@ -360,8 +360,9 @@ def _bytes(spec: Spec, missing: Runs) -> int:
     runs = 0
     for run in missing.values():
         setting = run.setting
-        d = spec.grounds[setting.ground].subjects[0].problem.d
-        a_record = 2 + setting.wanted.objective + d * setting.wanted.models
+        problem = spec.grounds[setting.ground].subjects[0].problem
+        d = problem.d
+        a_record = 2 + len(problem.measures) * setting.wanted.objective + d * setting.wanted.models
         runs += 8 * (a_record * setting.plan.rounds.size + d + 16)
     settings = {run.setting.key: run.setting for run in missing.values()}
     return runs + sum(8 * (s.rounds * (s.budget is not None) + s.plan.rounds.size) + 1000 for s in settings.values())

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.algorithms import Algorithm
+from fastldp.composite import Composite
 from fastldp.privacy.budget import Budget
-from fastldp.problem import Problem
 from fastldp.recording import Plan
 
 # Longer arrays are known by their digest.
@@ -22,7 +22,7 @@ LONGEST_LIST = 64
 class Subject(NamedTuple):
     """A problem, where its runs start, and the optimum their errors are measured by."""
 
-    problem: Problem
+    problem: Composite
     start: NDArray[np.float64]
     optimum: NDArray[np.float64]
 
@@ -31,6 +31,7 @@ class Wanted(NamedTuple):
     """What is recorded along the rounds beside the errors."""
 
     objective: bool
+    """And whatever else the problem measures of a model."""
     models: bool
 
 

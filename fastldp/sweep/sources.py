@@ -28,16 +28,29 @@ class Source:
     WAYS: ClassVar[tuple[str, ...]] = ("name", "synthetic", "file", "given")
 
     parameters: dict[str, Any]
-    fetch: Callable[[], tuple[Any, Any]]
+    fetch: Callable[[], tuple[Any, ...]]
+    """A and b; or images and labels, and those of a test."""
+
+    def images(self) -> tuple[Any, ...]:
+        """Images and labels, and those of a test where there are any."""
+        A, b, *test = self.fetch()
+        images = A.toarray() if sparse.issparse(A) else np.asarray(A)
+        first = slice(self._rows(len(images)))
+        return images[first], np.asarray(b)[first], *test
+
+    def _rows(self, there: int) -> int:
+        rows = self.parameters["rows"]
+        if rows is not None and rows > there:
+            raise ArgumentError("rows", rows, f"the data have only {there:,}")
+        return there if rows is None else int(rows)
 
     def load(self) -> tuple[Any, Any]:
         """A and b, dense where that is faster or asked for."""
-        A, b = self.fetch()
-        rows = self.parameters["rows"]
-        if rows is not None:
-            if rows > A.shape[0]:
-                raise ArgumentError("rows", rows, f"the data have only {A.shape[0]:,}")
-            A, b = A[:rows], b[:rows]
+        if self.parameters.get("name") == "mnist":
+            raise ArgumentError("name", "mnist", "images are for a table [network], not for a table [problem]")
+        A, b = self.fetch()[:2]
+        first = slice(self._rows(A.shape[0]))
+        A, b = A[first], b[first]
         dense = self.parameters["dense"]
         if dense is None:
             dense = not sparse.issparse(A) or A.nnz >= DENSE_FROM * A.shape[0] * A.shape[1]
@@ -46,7 +59,7 @@ class Source:
         return sparse.csr_array(A), b
 
 
-def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, Any]], folder: Path, table: Table) -> Source:
+def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, ...]], folder: Path, table: Table) -> Source:
     """The source a table [data] describes."""
     ways = [key for key in Source.WAYS if key in choice]
     if len(ways) != 1:
@@ -76,12 +89,19 @@ def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, Any]], fold
         if not path.exists():
             raise ArgumentError("file", value, f"there is no such file in {folder.resolve()}")
         return Source(parameters | {"file": path.name}, lambda: _from_file(path))
-    known_name("name", value, tuple(name for name in NAMES if name != "mnist"))
+    known_name("name", value, NAMES)
+    if value == "mnist":
+        return Source(parameters, _mnist)
     return Source(parameters, lambda: _pair(datasets.load(value)))
 
 
 def _pair(data: datasets.Dataset) -> tuple[Any, Any]:
     return data.A, data.b
+
+
+def _mnist() -> tuple[Any, ...]:
+    train, test = datasets.load("mnist"), datasets.load("mnist", part="test")
+    return train.images, train.labels, test.images, test.labels
 
 
 def _from_file(path: Path) -> tuple[Any, Any]:

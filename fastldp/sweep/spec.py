@@ -10,14 +10,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from scipy import sparse
+from typing import Any, NamedTuple
 
 from fastldp import algorithms, regularizers
-from fastldp.datasets.partitioning import WAYS, partition
+from fastldp.composite import Composite
+from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.errors import ArgumentError, SpecError
+from fastldp.mlp import MLP
 from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
 from fastldp.recording import Every, Final, Plan, plan
@@ -30,9 +29,28 @@ from fastldp.sweep.setting import Card, Setting, Subject, Wanted, card_of, descr
 from fastldp.sweep.sources import Source, source_of
 from fastldp.validation import integer, known_name
 
-ROOT_KEYS = ("title", "rounds", "repetitions", "seed", "data", "problem", "budget", "method", "record")
-SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed")
-PROBLEM_KEYS = ("workers", *SPREAD_KEYS, "loss", "l2", "regularizer", "gradient_bound", "dtype")
+ROOT_KEYS = ("title", "rounds", "repetitions", "seed", "data", "problem", "network", "budget", "method", "record")
+SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed", "sizes")
+
+
+class Kind(NamedTuple):
+    """What a table that describes a problem has: keys that the data are laid out by, and others with their defaults."""
+
+    of_data: tuple[str, ...]
+    own: dict[str, Any]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return ("workers", *SPREAD_KEYS, *self.of_data, *self.own)
+
+
+KINDS = {
+    "problem": Kind(("loss", "dtype"), {"l2": 0.0, "regularizer": None, "gradient_bound": None}),
+    "network": Kind(
+        ("hidden", "classes", "products"),
+        {"l2": 0.0, "regularizer": None, "clip": None, "strong_convexity": None, "start_seed": 0},
+    ),
+}
 BUDGET_KEYS = ("epsilon", "delta", "accounting")
 RECORD_KEYS = ("every", "rounds", "final", "objective", "models")
 METHODS = {kind.__name__: kind for kind in algorithms.METHODS}
@@ -66,7 +84,7 @@ class Spec:
 
 def read(
     spec: str | os.PathLike[str],
-    given: Mapping[str, tuple[Any, Any]] | None = None,
+    given: Mapping[str, tuple[Any, ...]] | None = None,
     *,
     quick: bool = False,
     synthetic: bool = False,
@@ -93,7 +111,7 @@ class _Reader:
     def __init__(
         self,
         document: Document,
-        given: Mapping[str, tuple[Any, Any]],
+        given: Mapping[str, tuple[Any, ...]],
         *,
         folder: Path = Path(),
         synthetic: bool = False,
@@ -114,7 +132,9 @@ class _Reader:
             self.root.refuse("title", "give a text")
         budgets = self._budgets()
         methods = self._methods()
-        for source, problem_table in itertools.product(self._sources(), self._tables("problem", PROBLEM_KEYS)):
+        names = [name for name in KINDS if name in self.document.values] or ["problem"]
+        tables = [made for name in names for made in self._tables(name, KINDS[name].keys)]
+        for source, problem_table in itertools.product(self._sources(), tables):
             self._over(source, problem_table, budgets, methods)
         return Spec(
             self.document.name,
@@ -240,55 +260,62 @@ class _Reader:
 
     def _subject(self, source: Source, table: Table, choice: dict[str, Any]) -> tuple[Ground, Subject]:
         """The problem of a choice, over the data it shares with others."""
-        common: dict[str, Any] = {key: choice[key] for key in ("workers", "loss", "dtype") if key in choice}
+        name = str(table.path[0])
+        kind = KINDS[name]
+        common: dict[str, Any] = {key: choice[key] for key in ("workers", *kind.of_data) if key in choice}
         spread = {key: choice[key] for key in SPREAD_KEYS if key in choice}
-        own: dict[str, Any] = {key: choice[key] for key in ("l2", "gradient_bound") if key in choice}
+        own: dict[str, Any] = {key: choice[key] for key in kind.own if key in choice}
         if "workers" not in choice:
             table.refuse("workers", "say how many workers share the rows")
         if "regularizer" in choice:
             own["regularizer"] = self._regularizer(table, choice["regularizer"])
-        name = repr((source.parameters, plain_values(common), spread))
-        ground = next((ground for ground in self.grounds if ground.name == name), None)
+        title = repr((name, source.parameters, plain_values(common), plain_values(spread)))
+        ground = next((ground for ground in self.grounds if ground.name == title), None)
+        problem: Composite
         with table.blame():
             if ground is None:
-                A, b = source.load()
-                common["workers"] = self._workers(table, b, common["workers"], spread)
-                problem = Problem(A, b, **common, **own)
-                ground = Ground(name)
+                images = name == "network"
+                A, b, *test = source.images() if images else source.load()
+                rows, common["workers"] = self._workers(table, b, common["workers"], spread)
+                if images:
+                    problem = MLP(A[rows], b[rows], **common, **own, test=tuple(test) or None)
+                else:
+                    problem = Problem(A[rows], b[rows], **common, **own)
+                ground = Ground(title)
                 self.grounds.append(ground)
             else:
-                base = {"l2": 0.0, "gradient_bound": None, "regularizer": None}
-                problem = ground.subjects[0].problem.alike(**(base | own))
+                problem = ground.subjects[0].problem.alike(**(kind.own | own))
         subject = Subject(problem, starting_point(problem, None), optimum_or_nan(problem))
         ground.subjects.append(subject)
         return ground, subject
 
-    def _workers(self, table: Table, b: Any, workers: Any, spread: dict[str, Any]) -> Any:
-        """How many workers share the rows in order, or which of them has which row."""
+    def _workers(self, table: Table, b: Any, workers: Any, spread: dict[str, Any]) -> tuple[Any, Any]:
+        """Which rows are taken, and how many workers share them in order, or which of them has which row."""
         if not spread:
-            return workers
+            return slice(None), workers
         if "partition" not in spread:
             table.refuse(next(iter(spread)), f"say how to spread the rows: partition = {', '.join(WAYS)}")
         known_name("partition", spread["partition"], WAYS)
-        rest = {key: spread[key] for key in ("share", "alpha") if key in spread}
-        return partition(b, workers, spread["partition"], **rest, seed=spread.get("partition_seed", 0))
+        rest = {key: spread[key] for key in ("share", "alpha", "sizes") if key in spread}
+        how, seed = spread["partition"], spread.get("partition_seed", 0)
+        if "sizes" in rest and how != "dirichlet":  # which refuses sizes
+            return sample(b, workers, how, **rest, seed=seed)
+        return slice(None), partition(b, workers, how, **rest, seed=seed)
 
-    def _described(self, choice: dict[str, Any], problem: Problem) -> dict[str, Any]:
+    def _described(self, choice: dict[str, Any], problem: Composite) -> dict[str, Any]:
         return {
             "workers": plain(choice["workers"]),
-            **{key: choice[key] for key in SPREAD_KEYS if key in choice},
-            "loss": problem.loss,
-            "l2": problem.l2,
-            "gradient_bound": None if problem.clip == np.inf else problem.clip,
-            "dtype": problem.dtype,
-            "dense": not sparse.issparse(problem.rows),
+            **{key: plain(choice[key]) for key in SPREAD_KEYS if key in choice},
+            **problem.parameters,
             "regularizer": described(problem.regularizer),
         }
 
-    def _record(self, rounds: int, problem: Problem) -> tuple[Plan, Wanted]:
+    def _record(self, rounds: int, problem: Composite) -> tuple[Plan, Wanted]:
         found = self.document.tables("record")
+        # Without an optimum there would be no error to record, so measures are.
+        measured = not problem.has_optimum
         if not found:
-            return plan(None, rounds, problem.n), Wanted(objective=False, models=False)
+            return plan(None, rounds, problem.n), Wanted(objective=measured, models=False)
         table = found[0]
         table.know(RECORD_KEYS)
         values = table.values
@@ -306,7 +333,8 @@ class _Reader:
                 record = Final()
             elif ways == ["rounds"]:
                 record = self._within(table, values["rounds"], rounds)
-            return plan(record, rounds, problem.n), Wanted(values.get("objective", False), values.get("models", False))
+            wanted = Wanted(values.get("objective", measured), values.get("models", False))
+            return plan(record, rounds, problem.n), wanted
 
     def _within(self, table: Table, wanted: Any, rounds: int) -> Any:
         """Of the listed rounds those a horizon has; it must have one."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fastldp import engine
 from fastldp.block import Block, Lane, Runs
 from fastldp.kernels.chacha import key_of
+from fastldp.measures import measured
 from fastldp.recording import Plan
 from fastldp.sweep.ground import Ground
 from fastldp.sweep.setting import Setting
@@ -51,7 +52,7 @@ class Leg(NamedTuple):
     seconds: float
     machine: str
     columns: dict[str, Array]
-    """consensus, distance, objective, models, x and memory; those that there are."""
+    """consensus, distance, what the problem measures, models, x and memory; those that there are."""
 
 
 class Batch(NamedTuple):
@@ -164,7 +165,7 @@ def _leg(mate: Pending, lane: Lane, memory: Array | None, seconds: float) -> Leg
         columns = {"consensus": runs.consensus[row, reached], "distance": runs.distance[row, reached] / scale}
     models = runs.means[row, reached]
     if mate.setting.wanted.objective:
-        columns["objective"] = _objectives(runs, models)
+        columns |= measured(models, runs.problem.measures, runs.problem.measure)
     if mate.setting.wanted.models:
         columns["models"] = models.ravel()
     if memory is None:
@@ -198,8 +199,3 @@ def rehearse(ground: Ground, mates: Sequence[Pending], seconds: float = 0.0) -> 
 def _recorded_once(setting: Setting) -> Setting:
     """The same, recorded at the first round alone."""
     return replace(setting, plan=Plan(np.array([1]), setting.plan.worker))
-
-
-def _objectives(runs: Runs, models: Array) -> Array:
-    with np.errstate(over="ignore"):  # of a run that diverged
-        return np.array([runs.problem.objective(x) if np.isfinite(x).all() else np.nan for x in models])

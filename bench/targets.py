@@ -1,7 +1,7 @@
 """Our speed as ratios to others', all measured in this run: python bench/targets.py [group ...].
 
-Groups: dense, sparse, one, large, scaling, growth, start. Ours and the peers' runs alternate and the least time of each
-counts, so that a busy moment hurts neither alone. Nothing else should run on the machine meanwhile.
+Groups: dense, sparse, one, large, scaling, growth, baselines, mlp, start. Ours and the peers' runs alternate and the
+least time of each counts, so that a busy moment hurts neither alone. Nothing else should run on the machine meanwhile.
 """
 
 import importlib.util
@@ -18,6 +18,7 @@ import numpy as np
 
 import fastldp as fl
 import limits
+import network
 import peers
 
 BUDGET = fl.Budget(1.0, 1e-4)
@@ -222,7 +223,37 @@ def _solve(problem: fl.Problem, method: Any, runs: int, rounds: int) -> fl.Solut
     return fl.solve(problem, budget, rounds=rounds, algorithm=method, repetitions=runs, seed=0, record=fl.Final())
 
 
-GROUPS = {group.__name__: group for group in (dense, sparse, one, large, scaling, growth, baselines, start)}
+def mlp() -> None:
+    """The paper's network: a round against those of others, and against its own matrix products."""
+    given, problem = network.job()
+    names = installed(*network.PEERS)
+    exact = given._replace(deviation=0.0)
+    # A whole solve with a hundred records, which are models of 159,010 numbers.
+    more = network.megabytes(lambda: fl.solve(problem, BUDGET, rounds=100, algorithm=fl.PrimalDual(step=1.0), seed=0))
+    reference = network.ours(problem, None)
+    for _ in range(3):
+        models = reference()
+    for name in names:
+        peer = network.PEERS[name](exact)
+        for _ in range(3):
+            found = peer()
+        if not (difference := float(np.abs(found - models).max())) < 1e-5:
+            raise AssertionError(f"{name} computes something else: {difference:.3g} apart after three rounds")
+    rounds = {"ours": network.ours(problem, BUDGET), "products": network.products(problem), "sgemm": network.sgemm()}
+    times = network.seconds(rounds)
+    times |= network.seconds({"ours": rounds["ours"]} | {name: network.PEERS[name](given) for name in names})
+    row("784–200–10, ten workers of 3,850: ours", f"{times['ours']:.3f} s a round", "")
+    for name in names:
+        ratio = times[name] / times["ours"]
+        row(f"the same: {name}", f"{times[name]:.3f} s, {ratio:.2f}×", "≥ 1.3×" if name == "numpy" else "≥ 1×")
+    row("share of a round in matrix products", f"{times['products'] / times['ours']:.0%}", "≥ 80 %")
+    speed = network.FLOP / times["sgemm"] / 1e9
+    row(f"products, of the {speed:.0f} GFlop/s of square ones", f"{times['sgemm'] / times['products']:.0%}", "≥ 80 %")
+    row("memory beside the data", f"{more:.0f} MB", "≤ 1000 MB")
+    row("load of the machine meanwhile", f"{network.load():.1f}", "")
+
+
+GROUPS = {group.__name__: group for group in (dense, sparse, one, large, scaling, growth, baselines, mlp, start)}
 
 
 def main() -> None:

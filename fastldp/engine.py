@@ -2,7 +2,7 @@
 
 Nothing is ever added across lanes of runs, and every sum has a fixed order, so a run's bits depend on neither its
 neighbours, nor the threads, nor how its rounds are cut into segments. A run alone puts its samples in the lanes, which
-changes the rounding of its gradients and nothing else.
+changes the rounding of its gradients and nothing else. A run of a network is always alone in its block.
 """
 
 from __future__ import annotations
@@ -186,6 +186,7 @@ def _numba_threads(count: int) -> Iterator[None]:
 
 
 def _refuse_what_cannot_fit(problem: Composite, *, lanes: int, blocks: int) -> None:
-    """Three state arrays a block at work, and a copy of the data, estimated before any block is laid out."""
+    """Three state arrays a block at work, and a copy of the data (not of a network's), before any block is laid out."""
     at_work = blocks * 3 * problem.n * problem.d * lanes * np.dtype(problem.dtype).itemsize
-    memory.refuse_beyond("problem", at_work + 8 * problem.work, "use fewer cores (n_jobs=), or fewer workers")
+    copy = 8 * problem.work if problem.lanes_of_runs else 0
+    memory.refuse_beyond("problem", at_work + copy, "use fewer cores (n_jobs=), or fewer workers")

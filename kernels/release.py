@@ -184,11 +184,12 @@ def _release_drawn(
 ) -> None:
     """Release the coordinates from first to end with the noise drawn for them."""
     keep_apart()
-    for j in range(first, end):
-        k, lane = (j - first) % 16, (j - first) // 16
-        normal, dither = load(release.normals, i, k, lane), load(release.dithers, i, k, lane)
-        h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)
-        take(i, j, h, state, method)
+    for group in range((end - first + 15) // 16):
+        begin = first + 16 * group
+        for j in range(begin, min(begin + 16, end)):
+            normal, dither = load(release.normals, i, j - begin, group), load(release.dithers, i, j - begin, group)
+            h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)
+            take(i, j, h, state, method)
 
 
 def _draw_ahead(t: Any, i: Any, release: Any) -> Any:

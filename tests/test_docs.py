@@ -24,6 +24,7 @@ def test_the_public_functions_have_examples() -> None:
     for subject in (
         fastldp.solve,
         fastldp.Problem,
+        fastldp.MLP,
         fastldp.Budget,
         fastldp.PrimalDual,
         fastldp.datasets.synthetic,

@@ -494,6 +494,7 @@ def test_a_sweep_goes_on_in_the_middle_of_a_network(tmp_path: Path) -> None:
 
 def test_a_sweeps_images_need_a_network(tmp_path: Path) -> None:
     for old, new, message in (
+        ('given = "digits"\n[network]\nworkers = 3', 'synthetic = "mnist"\nrows = 9\n[problem]\nworkers = 3', "hidden"),
         ("[network]", "[problem]", "line 12, problem.hidden: not a known key"),
         ("clip = [0.5, 0.8]", "clip = 0.0", "line 13, network.clip: clip = 0.0: "),
         ("sizes = [[20, 12, 17]]", "sizes = 100", "line 10, network.sizes: "),

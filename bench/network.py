@@ -48,7 +48,7 @@ def job(seed: int = 0) -> tuple[Job, fl.MLP]:
     labels = rng.integers(0, WIDTHS[-1], len(images))
     g = fl.BoxL1(WEIGHT, BOUND)
     problem = fl.MLP(images, labels, hidden=WIDTHS[1], workers=WORKERS, regularizer=g, clip=CLIP, strong_convexity=0.02)
-    A = (images.astype(np.float32) / 255).reshape(WORKERS, ROWS, -1)
+    A = (images.astype(np.float32) / np.float32(255)).reshape(WORKERS, ROWS, -1)
     return Job(A, labels.reshape(WORKERS, ROWS), problem.start().astype(np.float32), DEVIATION), problem
 
 
@@ -151,7 +151,6 @@ def jax_jitted(given: Job) -> Round:
         P, D = P * scale, D * scale
         return jnp.concatenate([(D.T @ A).ravel(), D.sum(axis=0), (P.T @ H).ravel(), P.sum(axis=0)]) / (n * m)
 
-    @jax.jit
     def step(x: Any, dual: Any, key: Any) -> Any:
         gradients = jax.lax.map(lambda worker: gradient(*worker), (x, A, hot, reach))
         noise = given.deviation * jax.random.normal(key, x.shape, np.float32)
@@ -160,13 +159,14 @@ def jax_jitted(given: Job) -> Round:
         z = messages - STEP * apart
         return jnp.copysign(jnp.clip(jnp.abs(z) - STEP * WEIGHT / n, 0, BOUND), z), dual + apart
 
+    compiled = jax.jit(step)
     state = [jnp.asarray(np.tile(given.x0, (n, 1))), jnp.zeros((n, given.x0.size), np.float32)]
     key = jax.random.key(0)
 
     def one_round() -> Any:
         nonlocal key
         key, own = jax.random.split(key)
-        state[:] = step(*state, own)
+        state[:] = compiled(*state, own)
         return np.asarray(state[0].block_until_ready())
 
     return one_round

@@ -420,10 +420,10 @@ def test_a_network_learns_the_digits() -> None:
         clip=1.0,
         test=(test.images, test.labels),
     )
-    run = fl.solve(problem, rounds=1000, algorithm=fl.PrimalDual(step=1.0), record=[1, 1000])
+    run = fl.solve(problem, rounds=200, algorithm=fl.PrimalDual(step=1.0), record=[1, 200])
     accuracy = run.measures["test_accuracy"][0]
-    assert accuracy[0] < 0.4
-    assert accuracy[1] > 0.7
+    assert accuracy[0] < 0.2
+    assert accuracy[1] > 0.5
 
 
 # Sweeps

@@ -411,7 +411,10 @@ def flat(parameters: dict[str, Any]) -> dict[str, Any]:
         elif section == "method":
             columns["method"] = values["name"]
             columns |= {name: value for name, value in values.items() if name != "name"}
-        elif section != "record":
+        elif section == "record":
+            # Runs that were recorded otherwise are other runs, with the same noise.
+            columns["record"] = " ".join(str(value) for value in values.values() if value is not False)
+        else:
             columns[section] = values
     return columns
 

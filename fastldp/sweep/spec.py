@@ -226,7 +226,7 @@ class _Reader:
                 "method": described(method),
                 "rounds": rounds,
                 "seed": seed,
-                "record": {"rounds": digest(str(recorded.rounds.tolist())), **wanted._asdict()},
+                "record": {"rounds": digest(str(recorded.rounds.tolist()))[:8], **wanted._asdict()},
             }
             key, card = card_of(parameters, subject.problem.fingerprint, method.version)
             if key in self.cards:  # the same setting, reached by two tables

@@ -15,6 +15,7 @@ Read off the first formula, a promise holds even where t is not quite the best.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from collections.abc import Callable
 
 from numpy.polynomial.legendre import leggauss
@@ -61,7 +62,11 @@ def rho_of(epsilon: float, delta: float, method: str = "zcdp") -> float:
     [0.025763, 0.040633, 0.049267]
     """
     known_name("method", method, METHODS)
-    epsilon, log_inverse = _positive("epsilon", epsilon), _stricter(_fraction(delta), RHO_HAIRS)
+    return _rho(_positive("epsilon", epsilon), _stricter(_fraction(delta), RHO_HAIRS), method)
+
+
+@lru_cache(maxsize=1024)  # a sweep asks for the same again and again
+def _rho(epsilon: float, log_inverse: float, method: str) -> float:
     if method == "zcdp":
         # (√(ε + ln 1/δ) − √(ln 1/δ))², written without the difference of near equals.
         root = epsilon / (math.sqrt(epsilon + log_inverse) + math.sqrt(log_inverse))

@@ -105,6 +105,7 @@ class _Reader:
         self.settings: list[Setting] = []
         self.cards: dict[str, Card] = {}
         self.shapes: dict[str, Shape] = {}
+        self._records: dict[tuple[int, int], tuple[Plan, Wanted]] = {}
 
     def spec(self) -> Spec:
         with self.root.blame():
@@ -286,6 +287,11 @@ class _Reader:
         }
 
     def _record(self, rounds: int, problem: Problem) -> tuple[Plan, Wanted]:
+        if (rounds, problem.n) not in self._records:
+            self._records[rounds, problem.n] = self._record_of(rounds, problem)
+        return self._records[rounds, problem.n]
+
+    def _record_of(self, rounds: int, problem: Problem) -> tuple[Plan, Wanted]:
         found = self.document.tables("record")
         if not found:
             return plan(None, rounds, problem.n), Wanted(objective=False, models=False)

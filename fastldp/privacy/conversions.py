@@ -15,8 +15,8 @@ Read off the first formula, a promise holds even where t is not quite the best.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from collections.abc import Callable
+from functools import lru_cache
 
 from numpy.polynomial.legendre import leggauss
 from scipy.special import erfcx

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,6 +24,7 @@ class Ground:
     name: str
     subjects: list[Subject] = field(default_factory=list)
     _schedules: dict[str, Schedule] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @cached_property
     def samples(self) -> Samples:
@@ -31,15 +33,21 @@ class Ground:
 
     def schedule(self, setting: Setting) -> Schedule:
         """The noise of a setting's rounds; where they are many it is kept, for it will be wanted again soon."""
-        if setting.key in self._schedules:
+        if setting.rounds < MANY_ROUNDS:
+            return self._made(setting)
+        with self._lock:  # threads share a ground
+            if setting.key not in self._schedules:
+                if len(self._schedules) == MOST_SCHEDULES:
+                    del self._schedules[next(iter(self._schedules))]
+                self._schedules[setting.key] = self._made(setting)
             return self._schedules[setting.key]
-        problem = self.subjects[setting.subject].problem
-        schedule: Schedule = setting.method.schedule(problem, setting.budget, setting.rounds)
-        if setting.rounds >= MANY_ROUNDS:
-            if len(self._schedules) == MOST_SCHEDULES:
-                del self._schedules[next(iter(self._schedules))]
-            self._schedules[setting.key] = schedule
+
+    def _made(self, setting: Setting) -> Schedule:
+        schedule: Schedule = setting.method.schedule(
+            self.subjects[setting.subject].problem, setting.budget, setting.rounds
+        )
         return schedule
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"name": self.name, "subjects": self.subjects, "_schedules": {}}
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Neither the lock nor what can be made again travels.
+        return Ground, (self.name, self.subjects)

@@ -122,14 +122,26 @@ class Merged:
 
 
 def _chain(pieces: Indices, run: dict[str, Any]) -> list[int]:
-    """The pieces of one run from round 0 to as far as they reach; a failure counts where nothing went further."""
+    """The pieces of one run that lead furthest from round 0 without a gap; a failure counts where none goes on."""
+    further: dict[int, tuple[int, int]] = {}
+    """Where a piece begins: how far one gets from there, and by which piece."""
+    failures: dict[int, int] = {}
+    for piece in reversed(pieces.tolist()):  # those that begin last come first
+        begin, end = int(run["begin"][piece]), int(run["round"][piece])
+        if end == begin:
+            failures[begin] = piece
+            continue
+        over = run["outcome"][piece] in _OVER
+        reach = end if over else further.get(end, (end, 0))[0]
+        if reach >= further.get(begin, (0, 0))[0]:
+            further[begin] = reach, piece
     chain: list[int] = []
     reached = 0
-    for piece in pieces.tolist():
-        if run["begin"][piece] != reached or (chain and run["outcome"][chain[-1]] in _OVER):
-            continue
-        chain.append(piece)
-        reached = int(run["round"][piece])
+    while reached in further and not (chain and run["outcome"][chain[-1]] in _OVER):
+        chain.append(further[reached][1])
+        reached = int(run["round"][chain[-1]])
+    if reached in failures and not (chain and run["outcome"][chain[-1]] in _OVER):
+        chain.append(failures[reached])
     return chain
 
 

@@ -93,9 +93,13 @@ class File:
         self.path = path
         with _readable(path):
             self._file = h5py.File(path, "r", locking=False)
-        with _readable(path):
-            self._check()
-            self.content = self._content()
+        try:
+            with _readable(path):
+                self._check()
+                self.content = self._content()
+        except BaseException:
+            self._file.close()
+            raise
 
     def _check(self) -> None:
         if self._file.attrs.get("format") != FORMAT:

@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,8 @@ from fastldp.sweep.work import Leg
 
 # Folding copies the whole file, so it waits until the parts are many, and as large as the file.
 MANY_PARTS = 64
+# So often a reader begins again because a writer has folded meanwhile.
+ATTEMPTS = 100
 
 
 class Standing(NamedTuple):
@@ -94,9 +96,11 @@ class Store:
     def __enter__(self) -> Store:
         refuse_foreign(self.path)
         with _disk(self.path):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if self._lock is not None:
+            if self._lock is None:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            else:
                 self._lock.acquire(self.path)
+            _sync(self.folder.parent)
             for stale in self.folder.glob(".tmp-*"):
                 stale.unlink()
         try:
@@ -109,7 +113,7 @@ class Store:
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
             self._lock.release()
-        if self.folder.exists() and not any(self.folder.iterdir()):
+        with suppress(OSError):  # there are parts in it, or another writer has just come
             self.folder.rmdir()
 
     def commit(self, legs: Sequence[Leg], settings: Mapping[str, SettingRow]) -> None:
@@ -175,7 +179,7 @@ def refuse_foreign(path: Path) -> None:
 def opened(path: str | os.PathLike[str]) -> Iterator[list[File]]:
     """The file and its parts, open for reading, while another process may be folding them."""
     path = Path(path)
-    for attempt in range(100):
+    for attempt in range(ATTEMPTS):
         with ExitStack() as stack:
             parts = parts_of(path)
             try:
@@ -184,8 +188,11 @@ def opened(path: str | os.PathLike[str]) -> Iterator[list[File]]:
                 if path.exists():
                     files.insert(0, stack.enter_context(File(path)))
             except FileNotFoundError:
-                if attempt == 99:
+                if attempt == ATTEMPTS - 1:
                     raise
+                continue
+            # A list of a folder is not made in one moment: a part may have come and others gone meanwhile.
+            if set(parts) - set(parts_of(path)) and attempt < ATTEMPTS - 1:
                 continue
             yield files
             return

@@ -129,7 +129,7 @@ class Cluster(Backend):
     def _cancel(self, running: set[Any]) -> None:
         """Give them up."""
 
-    def _lose(self) -> None:  # noqa: B027 - some have nothing to do then
+    def _lose(self) -> None:
         """A worker was lost, and perhaps data with it."""
 
 

@@ -74,7 +74,16 @@ def canonical(parameters: Any) -> str:
 
 
 def digest(parameters: Any) -> str:
-    return hashlib.sha256(canonical(parameters).encode()).hexdigest()[:32]
+    return hashlib.sha256(canonical(_counted(parameters)).encode()).hexdigest()[:32]
+
+
+def _counted(value: Any) -> Any:
+    """1.0 as 1, for a specification may have either."""
+    if isinstance(value, dict):
+        return {key: _counted(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_counted(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def described(thing: Any) -> dict[str, Any]:

@@ -83,7 +83,8 @@ def run(arguments: argparse.Namespace) -> int:
         plan = fl.sweep.forecast(arguments.spec, out, n_jobs=arguments.jobs, retry=arguments.retry)
         print(json.dumps(asdict(plan)) if arguments.json else f"{arguments.spec} into {out}\n{plan.summary()}")
         return 0
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
+    logging.getLogger("fastldp").setLevel(logging.INFO)  # and not what clusters tell
     out.parent.mkdir(parents=True, exist_ok=True)
     report = fl.sweep.run(
         arguments.spec,

@@ -57,7 +57,8 @@ class Local(Backend):
             )
         outcomes = parallel(jobs)
         try:
-            yield from outcomes
+            for batch in outcomes:  # not `yield from`, which would hand a close on to joblib at once
+                yield batch
         finally:
             with warnings.catch_warnings():
                 # joblib warns of tasks that are left; they are left on purpose, and stay missing.

@@ -57,7 +57,7 @@ class Local(Backend):
             )
         outcomes = parallel(jobs)
         try:
-            for batch in outcomes:  # not `yield from`, which would hand a close on to joblib at once
+            for batch in outcomes:  # noqa: UP028 - `yield from` would hand a close on to joblib at once
                 yield batch
         finally:
             with warnings.catch_warnings():

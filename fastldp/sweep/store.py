@@ -124,7 +124,7 @@ class Store:
         image = _image(legs, [(key, settings[key]) for key in keys], self._session)
         self._count += 1
         with _disk(self.path):
-            _write_whole(self.folder / f"part-{self._name}-{self._count:08d}.h5", image)
+            _write_whole(self.folder / f"part-{self._name}-{self._count:08d}.h5", image, self.folder)
 
     def tidy(self) -> None:
         """Fold where it costs little beside what was written."""
@@ -142,19 +142,13 @@ class Store:
     def _merge(self, parts: Sequence[Path], *, into_part: bool) -> None:
         """Parts into the file, or into one part where the file is too large to be copied for their sake."""
         self._count += 1
-        if into_part:
-            target, sources = self.folder / f"part-{self._name}-{self._count:08d}.h5", list(parts)
-        else:
-            target, sources = self.path, [*([self.path] if self.path.exists() else []), *parts]
-        temporary = self.folder / f".tmp-{self._name}-{self._count}"
-        with _disk(self.path), ExitStack() as stack:
-            stack.callback(lambda: temporary.unlink(missing_ok=True))
-            merged = Merged([stack.enter_context(File(source)) for source in sources])
-            with layout.created(temporary) as file:
-                layout.write(file, merged.content, merged.setting_columns(), merged.run_columns())
-            _sync(temporary)
-            os.replace(temporary, target)
-            _sync(target.parent)
+        target = self.folder / f"part-{self._name}-{self._count:08d}.h5" if into_part else self.path
+        sources = [self.path, *parts] if not into_part and self.path.exists() else parts
+        with _disk(self.path):
+            with ExitStack() as stack:
+                merged = Merged([stack.enter_context(File(source)) for source in sources])
+                image = layout.image(merged.content, merged.setting_columns(), merged.run_columns())
+            _write_whole(target, image, self.folder)
             for part in parts:
                 part.unlink()
 
@@ -243,7 +237,7 @@ def _image(legs: Sequence[Leg], settings: Sequence[tuple[str, SettingRow]], sess
         "variances": Ragged.of([empty if row.ledger is None else row.ledger["shape"] for _, row in settings]),
     }
     run_columns = {name: Ragged.of([leg.columns.get(name, empty) for leg in legs]) for name in RUN_RAGGED}
-    return layout.image(content, setting_columns, run_columns)
+    return layout.image(content, iter(setting_columns.items()), iter(run_columns.items()))
 
 
 def _plain(value: Any) -> Any:
@@ -270,9 +264,9 @@ def ledger_fields(text: bytes, variances: NDArray[np.float64]) -> dict[str, Any]
     return restored | {"shape": variances}
 
 
-def _write_whole(path: Path, image: bytes) -> None:
-    """A file that is there whole or not at all, and stays."""
-    temporary = path.with_name(f".tmp-{path.name}")
+def _write_whole(path: Path, image: bytes, folder: Path) -> None:
+    """A file that is there whole or not at all, and stays; it is written in the folder first."""
+    temporary = folder / f".tmp-{path.name}"
     try:
         with open(temporary, "wb") as file:
             file.write(image)
@@ -300,9 +294,9 @@ def _disk(path: Path) -> Iterator[None]:
         yield
     except FastLDPError:
         raise
-    except (OSError, RuntimeError) as error:  # h5py has both
-        number = error.errno if isinstance(error, OSError) else None
-        if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "space" in str(error):
+    except OSError as error:
+        number = error.errno
+        if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             remedy = "free some, and give the same command again"
             raise StoreError(f"{path}: no space left on the disk; what is stored is safe; {remedy}") from error
         if number in (errno.EROFS, errno.EACCES, errno.EPERM):

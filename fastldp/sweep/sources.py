@@ -28,6 +28,8 @@ class Source:
     WAYS: ClassVar[tuple[str, ...]] = ("name", "synthetic", "file", "given")
 
     parameters: dict[str, Any]
+    table: Table
+    """Where it is written."""
     fetch: Callable[[], tuple[Any, Any]]
 
     def load(self) -> tuple[Any, Any]:
@@ -67,17 +69,17 @@ def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, Any]], fold
     if way == "synthetic":
         known_name("synthetic", value, tuple(datasets.PAPER_ROWS))
         seed = integer("seed", choice.get("seed", 0), "give a whole number ≥ 0", at_least=0)
-        return Source(parameters | {"seed": seed}, lambda: _pair(datasets.synthetic(value, seed=seed)))
+        return Source(parameters | {"seed": seed}, table, lambda: _pair(datasets.synthetic(value, seed=seed)))
     if way == "given":
         known_name("given", value, tuple(given))
-        return Source(parameters, lambda: given[value])
+        return Source(parameters, table, lambda: given[value])
     if way == "file":
         path = folder / value
         if not path.exists():
             raise ArgumentError("file", value, f"there is no such file in {folder.resolve()}")
-        return Source(parameters | {"file": path.name}, lambda: _from_file(path))
+        return Source(parameters | {"file": path.name}, table, lambda: _from_file(path))
     known_name("name", value, tuple(name for name in NAMES if name != "mnist"))
-    return Source(parameters, lambda: _pair(datasets.load(value)))
+    return Source(parameters, table, lambda: _pair(datasets.load(value)))
 
 
 def _pair(data: datasets.Dataset) -> tuple[Any, Any]:

@@ -96,7 +96,7 @@ def execute(
         block.close()
 
     # Whole waves of blocks take a thread each; where it pays, the blocks left over share all threads, in turns.
-    pays = cores > 1 and problem.work * (1 if alone else lanes) > PARALLEL_WORK
+    pays = cores > 1 and threads_pay(problem, alone=alone)
     waves = len(packs) - len(packs) % cores if pays else len(packs)
     if packs[0][0].runs.rounds * cost < SHORT_BLOCK:
         for mates in packs[:waves]:
@@ -106,7 +106,7 @@ def execute(
     elif waves == 1:
         complete(packs[0], 1)
     for mates in packs[waves:]:
-        with _ONE_PARALLEL_CALLER, _numba_threads(cores):
+        with sharing(cores):
             complete(mates, cores)
 
 
@@ -174,15 +174,24 @@ def threading_layer() -> str:
         return f"{jit.config.THREADING_LAYER} (chosen when the first parallel kernel runs)"
 
 
+def threads_pay(problem: Composite, *, alone: bool = False) -> bool:
+    """Whether the rounds of a block are long enough for threads to share them."""
+    return problem.work * (1 if alone else lanes_of(problem)) > PARALLEL_WORK
+
+
 @contextmanager
-def _numba_threads(count: int) -> Iterator[None]:
-    """So many of Numba's threads inside the with, as many as before after it."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(count)
-    try:
+def sharing(count: int) -> Iterator[None]:
+    """So many of Numba's threads for parallel kernels inside the with, by one caller at a time; one needs no turn."""
+    if count == 1:
         yield
-    finally:
-        numba.set_num_threads(before)
+        return
+    with _ONE_PARALLEL_CALLER:
+        before = numba.get_num_threads()
+        numba.set_num_threads(count)
+        try:
+            yield
+        finally:
+            numba.set_num_threads(before)
 
 
 def _refuse_what_cannot_fit(problem: Composite, *, lanes: int, blocks: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.errors import MissingExtraError
+from fastldp.errors import ArgumentError, MissingExtraError
 from fastldp.validation import known_name
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ def plot_results(results: Results, ax: Axes | None = None, *, x: str, by: Sequen
         ax.set_xlabel("communication round")
     else:
         known_name("x", x, sorted(results.parameters))
+        if not all(isinstance(value, int | float | str) for value in results.parameters[x]):
+            raise ArgumentError("x", x, "not all runs have a number or a name there; choose those that do, with where")
         names = list(by) or [name for name in results.varying if name != x]
         lines: dict[str, list[Mean]] = {}
         for mean in results.means(*names, x, measure=measure):

@@ -1,14 +1,14 @@
-"""The first command: install fastldp and solve the paper's nonsmooth problem privately, on generated data."""
+"""The first command: install fastldp, solve a problem privately, and draw the paper's first figure in small."""
 
 import environment
 
 
 def main() -> None:
-    """Ends with a table, the privacy ledger, a picture and a file of results."""
+    """On generated data; ends with a picture, the paper's claims, and a folder to look into."""
     programs = environment.prepare("plot")
     out = environment.workplace() / "out"
-    picture, results = out / "quickstart.png", out / "quickstart.npz"
-    environment.run(programs / "fastldp", "solve", "--plot", picture, "--save", results)
+    environment.run(programs / "fastldp", "solve", "--rounds", "300", "--save", out / "quickstart.npz")
+    environment.run(programs / "fastldp", "reproduce", "fig1", "--quick", "--out", out / "quickstart")
 
 
 if __name__ == "__main__":

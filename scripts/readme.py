@@ -1,67 +1,53 @@
-"""Regenerates the figure and the tables of numbers in README.md: python3 scripts/readme.py (about four minutes).
+"""Regenerates the figures and the tables of numbers in README.md: python scripts/readme.py [FOLDER].
 
-Run it with the Python that has fastldp in it, such as .venv/bin/python after scripts/quickstart.py.
+Needs the paper's data (FASTLDP_DATA at a folder that has them, or a download) and about a quarter of an hour; what
+`fastldp reproduce all` left in FOLDER, by default out/reproduction, is not made again. Run it with the Python that has
+fastldp in it, such as .venv/bin/python after scripts/quickstart.py.
 """
 
 import argparse
+import csv
+import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 import fastldp as fl
 from fastldp import figures
 from fastldp.cli import audit
+from fastldp.cli import main as fastldp
 
-HORIZONS = (1000, 2000, 3000, 4000, 5000, 6000, 7000, 8000)
-SHOWN = (1000, 2000, 4000, 8000)
-CURVES = {
-    "static": ("static", "zcdp"),
-    "dynamic (the paper's)": ("dynamic", "zcdp"),
-    "dynamic, exact accounting": ("dynamic", "gdp"),
-}
 PICTURES = Path(__file__).parent / "figures"
+SHOWN = (1000, 2000, 4000, 8000)
 TRANSCRIPTS = 1_000_000
 
 
-def final_errors(problem: fl.Problem, allocation: str, accounting: str, rounds: int) -> NDArray[np.float64]:
-    """The error after the last round, of 20 repetitions."""
-    run = fl.solve(
-        problem,
-        fl.Budget(epsilon=1.0, delta=1e-4, accounting=accounting),
-        rounds=rounds,
-        algorithm=fl.PrimalDual(allocation=allocation),
-        repetitions=20,
-        seed=0,
-        record=fl.Final(),
-    )
-    return np.asarray(run.optimality[:, -1])
-
-
 def main() -> None:
-    """The first experiment's size: n = 20, m = 100, d = 22, l2 = 0.1, on generated data."""
-    data = fl.datasets.synthetic("ijcnn1")
-    problem = fl.Problem(data.A.toarray(), data.b, workers=20, l2=0.1)
-    axes = Figure(figsize=(6.4, 3.8), layout="constrained").subplots()
-    print("| final error, mean ± std of 20 runs | " + " | ".join(f"T = {rounds:,}" for rounds in SHOWN) + " |")
-    print("|---|" + "---|" * len(SHOWN))
-    for name, (allocation, accounting) in CURVES.items():
-        errors = [final_errors(problem, allocation, accounting, rounds) for rounds in HORIZONS]
-        means, spreads = [float(e.mean()) for e in errors], [float(e.std()) for e in errors]
-        axes.errorbar(HORIZONS, means, yerr=spreads, marker="o", capsize=3, label=name)
-        cells = [f"{mean:.2f} ± {spread:.2f}" for mean, spread in zip(means, spreads, strict=True)]
-        print(f"| {name} | " + " | ".join(cells[HORIZONS.index(rounds)] for rounds in SHOWN) + " |")
-    axes.set_xlabel("total communication rounds T")
-    axes.set_ylabel("optimality error after T rounds")
-    axes.set_ylim(bottom=0)
-    axes.set_title(f"{data.name}, n = 20, m = 100, (1, 1e-4)-LDP")
-    axes.grid(True, alpha=0.3)
-    axes.legend(frameon=False)
+    """Everything, printed as Markdown."""
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/reproduction")
+    if fastldp(["reproduce", "all", "--out", str(folder)]):
+        sys.exit("the reproduction was not finished; the same command goes on")
     PICTURES.mkdir(exist_ok=True)
-    figures.save(axes, PICTURES / "allocation.png")
+    for name in ("fig1", "fig2"):
+        shutil.copyfile(folder / f"{name}.png", PICTURES / f"{name}.png")
+    final_errors(folder / "fig1.csv")
+    print((folder / "verdicts.md").read_text(encoding="utf-8"))
     conversions()
     audits()
+
+
+def final_errors(path: Path) -> None:
+    """The points of Figure 1 at some horizons."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    print("| final error, mean ± std of 20 runs | " + " | ".join(f"T = {T:,}" for T in SHOWN) + " |")
+    print("|---|" + "---|" * len(SHOWN))
+    for series in dict.fromkeys(row["series"] for row in rows):
+        points = {int(row["rounds"]): row for row in rows if row["series"] == series}
+        cells = [f"{float(points[T]['mean']):.3g} ± {float(points[T]['std']):.2g}" for T in SHOWN]
+        print(f"| {series} | " + " | ".join(cells) + " |")
+    print()
 
 
 def conversions() -> None:

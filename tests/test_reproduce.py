@@ -21,7 +21,7 @@ SMALL = {
     "rounds = [200, 400, 800]": "rounds = [10, 20, 40]",
     "rounds = [100, 200, 300]": "rounds = [10, 20, 40]",
     "count = 9": "count = 2",
-    "count = 7": "count = 2",
+    "count = 10": "count = 2",
     "rows = 2000": "rows = 400",
     'name = "a6a"': 'name = "a6a"\nrows = 400',
     "every = 50": "every = 10",

@@ -20,6 +20,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except fl.errors.InterruptedSolve as error:
         print(f"fastldp: {error}", file=sys.stderr)
         return 130
+    except KeyboardInterrupt:
+        print("fastldp: interrupted", file=sys.stderr)
+        return 130
     except (fl.FastLDPError, OSError) as error:
         print(f"fastldp: error: {error}", file=sys.stderr)
         return 2 if isinstance(error, fl.errors.ArgumentError | fl.errors.SpecError) else 1

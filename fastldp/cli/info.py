@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.results is not None:
         found = fl.results(arguments.results)
-        means = [{**mean.label, "runs": mean.runs, "mean": mean.mean, "std": mean.std} for mean in found.means()]
+        means = [
+            {**mean.label, "runs": mean.runs, "mean": _number(mean.mean), "std": _number(mean.std)}
+            for mean in found.means()
+        ]
         print(json.dumps({"runs": len(found), "means": means}, default=_plain) if arguments.json else found.summary())
         return 0
     facts = {
@@ -55,6 +59,11 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print("\n".join(f"{name:<13} {value}" for name, value in facts.items()))
     return 0
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN: null where no run completed."""
+    return value if math.isfinite(value) else None
 
 
 def _plain(value: Any) -> Any:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from numpy.polynomial.legendre import leggauss
 from scipy.special import erfcx
@@ -61,7 +62,11 @@ def rho_of(epsilon: float, delta: float, method: str = "zcdp") -> float:
     [0.025763, 0.040633, 0.049267]
     """
     known_name("method", method, METHODS)
-    epsilon, log_inverse = _positive("epsilon", epsilon), _stricter(_fraction(delta), RHO_HAIRS)
+    return _rho(_positive("epsilon", epsilon), _stricter(_fraction(delta), RHO_HAIRS), method)
+
+
+@lru_cache(maxsize=1024)  # a sweep asks for the same again and again
+def _rho(epsilon: float, log_inverse: float, method: str) -> float:
     if method == "zcdp":
         # (√(ε + ln 1/δ) − √(ln 1/δ))², written without the difference of near equals.
         root = epsilon / (math.sqrt(epsilon + log_inverse) + math.sqrt(log_inverse))

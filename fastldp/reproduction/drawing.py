@@ -41,9 +41,18 @@ def draw_bands(ax: Axes, series: Sequence[Series]) -> None:
         ax.plot(one.x, one.mean, color=color, label=one.label)
 
 
+def same_limits(axes: Sequence[Axes], series: Sequence[Series]) -> None:
+    """One vertical axis for several panels, around all that is drawn in them."""
+    low = min(float(one.mean.min()) for one in series)
+    high = max(float((one.mean + one.std).max()) for one in series)
+    for ax in axes:
+        # Room for the legend above.
+        ax.set_ylim(0.6 * low, 8.0 * high)
+
+
 def finish(ax: Axes, x: str, y: str) -> None:
     ax.set_yscale("log")
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     ax.grid(True, which="major", alpha=0.3)
-    ax.legend(frameon=False, fontsize=8)
+    ax.legend(frameon=False, fontsize=8, loc="best")

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from fastldp import theory
 from fastldp.reproduction.choosing import Choice, best, method_table
-from fastldp.reproduction.drawing import draw_bars, finish
+from fastldp.reproduction.drawing import draw_bars, finish, same_limits
 from fastldp.reproduction.experiment import Experiment
 from fastldp.reproduction.series import Series, over_horizons
 from fastldp.reproduction.verdicts import Verdict, better, decreases, improves_then_deteriorates, levels_off
@@ -81,17 +81,14 @@ class Figure1(Experiment):
         self, once: list[Series], each: list[Series], beyond: list[Series], bound: Series, tuned_at: int
     ) -> Figure:
         figure = Figure(figsize=(13.0, 4.0), layout="constrained")
-        axes = figure.subplots(1, 3, sharey=False)
+        axes = figure.subplots(1, 3)
         for ax, series, title in (
             (axes[0], once, f"tuned once, at T = {tuned_at:,}"),
             (axes[1], each, "tuned again at every T"),
         ):
             draw_bars(ax, series)
             ax.set_title(title)
-        low = min(ax.get_ylim()[0] for ax in axes[:2])
-        high = max(ax.get_ylim()[1] for ax in axes[:2])
-        for ax in axes[:2]:
-            ax.set_ylim(low, high)
+        same_limits(axes[:2], [*once, *each])
         draw_bars(axes[2], beyond)
         axes[2].plot(bound.x, bound.mean, color="0.5", linestyle=":", label=bound.label)
         axes[2].set_title("beyond the paper: Algorithm 1, γ = 1/4")

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from fastldp import theory
 from fastldp.reproduction.choosing import best, method_table
-from fastldp.reproduction.drawing import draw_bands, draw_bars, finish
+from fastldp.reproduction.drawing import draw_bands, draw_bars, finish, same_limits
 from fastldp.reproduction.experiment import Experiment
 from fastldp.reproduction.series import Series, along_rounds, over_horizons
 from fastldp.reproduction.verdicts import Verdict, better, decreases, levels_off
@@ -73,10 +73,8 @@ class Figure2(Experiment):
         axes[0].set_title("the theorem's step, γ = 1/4")
         draw_bands(axes[1], tuned)
         axes[1].set_title(step)
-        low = min(ax.get_ylim()[0] for ax in axes[:2])
-        high = max(ax.get_ylim()[1] for ax in axes[:2])
+        same_limits(axes[:2], [*paper, *tuned])
         for ax in axes[:2]:
-            ax.set_ylim(max(low, 1e-3), high)
             finish(ax, "communication round", "optimality error")
         draw_bars(axes[2], ends)
         axes[2].plot(bound.x, bound.mean, color="0.5", linestyle=":", label=bound.label)

@@ -1,10 +1,12 @@
-"""Where tasks run: threads, processes, a Dask cluster or a Ray cluster, all through joblib."""
+"""Where tasks run: threads and processes through joblib, a Dask cluster, or a Ray cluster."""
 
 from __future__ import annotations
 
+import os
 import threading
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
@@ -33,58 +35,106 @@ class Backend(ABC):
     def __init__(self, grounds: Sequence[Ground], slots: int) -> None:
         self.grounds, self.slots = grounds, slots
 
-    def stream(self, tasks: Sequence[Task], stop: threading.Event, leg: float) -> Iterator[Batch]:
-        """The outcome of each task as soon as it is there; none is begun after a stop."""
-        jobs = (self._job(task, stop, leg, alone=len(tasks) == 1) for task in tasks if not stop.is_set())
-        with parallel_config(**self._configuration()):
-            try:
-                parallel = Parallel(n_jobs=self.slots, return_as="generator_unordered", pre_dispatch="n_jobs + 1")
-            except ValueError:  # this backend of joblib's cannot stream
-                parallel = Parallel(n_jobs=self.slots)
-        if parallel.return_generator:
-            yield from parallel(jobs)
-            return
-        # A handful of tasks at a time, so that what is done is kept soon.
-        with parallel:
-            while some := list(islice(jobs, 4 * self.slots)):
-                yield from parallel(some)
-
     @abstractmethod
-    def _configuration(self) -> dict[str, Any]:
-        """For joblib."""
-
-    def _job(self, task: Task, stop: threading.Event, leg: float, *, alone: bool) -> Any:
-        return delayed(complete)(self.grounds[task.ground], task.blocks, seconds=leg)
+    def stream(self, tasks: Sequence[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
+        """The outcome of each task as soon as it is there; none is begun after a stop."""
 
     def close(self) -> None:  # noqa: B027 - most have nothing to let go of
         """Let go of what was started for it."""
 
 
-class Threads(Backend):
+class Local(Backend):
+    """This machine, through joblib."""
+
+    configuration: ClassVar[dict[str, Any]]
+
+    def stream(self, tasks: Sequence[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
+        jobs = (self._job(task, stop, leg, alone=len(tasks) == 1) for task in tasks if not stop.is_set())
+        with parallel_config(**self.configuration):
+            # Tasks are piled up to a good size already.
+            parallel = Parallel(
+                n_jobs=self.slots, return_as="generator_unordered", pre_dispatch="n_jobs + 1", batch_size=1
+            )
+        outcomes = parallel(jobs)
+        try:
+            for batch in outcomes:  # noqa: UP028 - `yield from` would hand a close on to joblib at once
+                yield batch
+        finally:
+            with warnings.catch_warnings():
+                # joblib warns of tasks that are left; they are left on purpose, and stay missing.
+                warnings.simplefilter("ignore")
+                outcomes.close()
+
+    def _job(self, task: Task, stop: threading.Event, leg: float, *, alone: bool) -> Any:
+        return delayed(complete)(self.grounds[task.ground], task.blocks, seconds=leg, parent=os.getpid())
+
+
+class Threads(Local):
     """This process: kernels let go of Python's lock while they run."""
 
     name = "threads"
-
-    def _configuration(self) -> dict[str, Any]:
-        return {"backend": "threading"}
+    configuration: ClassVar[dict[str, Any]] = {"backend": "threading"}
 
     def _job(self, task: Task, stop: threading.Event, leg: float, *, alone: bool) -> Any:
-        # One block that has the process to itself shares out its workers; two callers of parallel kernels may abort.
-        threads = self.slots if alone and len(task.blocks) == 1 else 1
-        return delayed(complete)(self.grounds[task.ground], task.blocks, seconds=leg, threads=threads, stop=stop)
+        # One block that has the process to itself shares out its workers, where that pays.
+        ground = self.grounds[task.ground]
+        shared = alone and len(task.blocks) == 1 and engine.threads_pay(ground.subjects[0].problem)
+        threads = self.slots if shared else 1
+        return delayed(complete)(ground, task.blocks, seconds=leg, parent=os.getpid(), threads=threads, stop=stop)
 
 
-class Loky(Backend):
+class Loky(Local):
     """Processes of this machine; joblib puts large arrays where all of them can read them."""
 
     name = "loky"
     lost = (BrokenProcessPool,)
-
-    def _configuration(self) -> dict[str, Any]:
-        return {"backend": "loky", "inner_max_num_threads": 1}
+    configuration: ClassVar[dict[str, Any]] = {"backend": "loky", "inner_max_num_threads": 1}
 
 
-class Dask(Backend):
+class Cluster(Backend):
+    """Processes of other machines. joblib has backends for them too, but they wait for ever for some lost workers
+    (Dask), do not stream (Ray), and ship the data anew with every wave."""
+
+    def stream(self, tasks: Sequence[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
+        waiting = iter(tasks)
+        running: set[Any] = set()
+        try:
+            while True:
+                # One more than there are slots, so that none of them waits for us.
+                free = 0 if stop.is_set() else self.slots + 1 - len(running)
+                running.update(self._send(task, leg) for task in islice(waiting, free))
+                if not running:
+                    return
+                done = self._first(running)
+                running.remove(done)
+                yield self._outcome(done)
+        except self.lost:
+            self._lose()
+            raise
+        finally:
+            self._cancel(running)
+
+    @abstractmethod
+    def _send(self, task: Task, leg: float) -> Any:
+        """Have a task run."""
+
+    @abstractmethod
+    def _first(self, running: set[Any]) -> Any:
+        """Wait for one of them."""
+
+    @abstractmethod
+    def _outcome(self, done: Any) -> Batch:
+        """What came of it."""
+
+    @abstractmethod
+    def _cancel(self, running: set[Any]) -> None:
+        """Give them up."""
+
+    def _lose(self) -> None:
+        """A worker was lost, and perhaps data with it."""
+
+
+class Dask(Cluster):
     """A Dask cluster at an address, or one of this machine's own."""
 
     name = "dask"
@@ -92,36 +142,66 @@ class Dask(Backend):
     def __init__(self, grounds: Sequence[Ground], slots: int | None, address: str | None) -> None:
         if find_spec("distributed") is None:
             raise MissingExtraError("distributed", "dask")
-        distributed: Any = import_module("distributed")
-        self._cluster = None
+        self._distributed: Any = import_module("distributed")
+        self._client = self._cluster = None
         if address is None:
             workers = engine.available_cores() if slots is None else slots
             # No dashboard: it would want a port, and another package.
-            self._cluster = distributed.LocalCluster(
+            self._cluster = self._distributed.LocalCluster(
                 n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
             )
         try:
-            self._client = distributed.Client(self._cluster or address, timeout="30s", set_as_default=False)
+            self._client = self._distributed.Client(self._cluster or address, timeout="30s", set_as_default=False)
+            found = sum(self._client.ncores().values())
         except (OSError, ValueError) as error:
+            self.close()
             raise BackendError(f"address = {address!r}: no Dask scheduler answers there ({error})") from error
-        self.lost = (distributed.KilledWorker, distributed.comm.CommClosedError, CancelledError, TimeoutError)
-        found = sum(self._client.ncores().values())
         if found == 0:
             self.close()
             raise BackendError(f"address = {address!r}: the scheduler has no workers; start some with dask worker")
+        self.lost = (
+            self._distributed.KilledWorker,
+            self._distributed.comm.CommClosedError,
+            self._distributed.client.FutureCancelledError,
+            CancelledError,
+            TimeoutError,
+        )
         super().__init__(grounds, found if slots is None else min(slots, found))
+        self._data: list[Any] = []
 
-    def _configuration(self) -> dict[str, Any]:
-        # Scattered data travels once to each worker, and tasks name it.
-        return {"backend": "dask", "client": self._client, "scatter": list(self.grounds)}
+    def _send(self, task: Task, leg: float) -> Any:
+        assert self._client is not None
+        if not self._data:
+            # They travel once to each worker, and tasks name them.
+            self._data = self._client.scatter(list(self.grounds), broadcast=True, hash=False)
+        return self._client.submit(complete, self._data[task.ground], task.blocks, seconds=leg, pure=False)
+
+    def _first(self, running: set[Any]) -> Any:
+        assert self._client is not None
+        with self._client.as_current():
+            return next(iter(self._distributed.wait(list(running), return_when="FIRST_COMPLETED").done))
+
+    def _outcome(self, done: Any) -> Batch:
+        batch: Batch = done.result()
+        return batch
+
+    def _cancel(self, running: set[Any]) -> None:
+        assert self._client is not None
+        if running:
+            self._client.cancel(list(running))
+
+    def _lose(self) -> None:
+        # Data that were on lost workers alone cannot be made again by the others.
+        self._data = []
 
     def close(self) -> None:
-        self._client.close()
-        if self._cluster is not None:
-            self._cluster.close()
+        self._data = []
+        for started in (self._client, self._cluster):
+            if started is not None:
+                started.close()
 
 
-class Ray(Backend):
+class Ray(Cluster):
     """A Ray cluster at an address, or one of this machine's own."""
 
     name = "ray"
@@ -129,34 +209,47 @@ class Ray(Backend):
     def __init__(self, grounds: Sequence[Ground], slots: int | None, address: str | None) -> None:
         if find_spec("ray") is None:
             raise MissingExtraError("ray", "ray")
-        ray: Any = import_module("ray")
-        self._ours = not ray.is_initialized()
+        self._ray: Any = import_module("ray")
+        self._ours = not self._ray.is_initialized()
         if self._ours:
             own = {"num_cpus": slots or engine.available_cores(), "include_dashboard": False}
             try:
-                ray.init(address=address, log_to_driver=False, **({} if address else own))
-            except (ConnectionError, RuntimeError) as error:
+                self._ray.init(address=address or "local", log_to_driver=False, **({} if address else own))
+            except (ConnectionError, RuntimeError, ValueError) as error:
                 raise BackendError(f"address = {address!r}: no Ray cluster answers there ({error})") from error
-        import_module("ray.util.joblib").register_ray()
-        self.lost = (ray.exceptions.RayError,)
-        found = int(ray.cluster_resources().get("CPU", 0))
+        # A task that raises is no lost worker.
+        self.lost = (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.ObjectLostError)
+        found = int(self._ray.cluster_resources().get("CPU", 0))
         super().__init__(grounds, max(1, found if slots is None else min(slots, found)))
-        self._references = [ray.put(ground) for ground in grounds]
+        # In a list, for a reference that is an argument of its own is fetched anew for every task.
+        self._data = [[self._ray.put(ground)] for ground in grounds]
+        self._complete = self._ray.remote(_complete_on_ray)
 
-    def _configuration(self) -> dict[str, Any]:
-        return {"backend": "ray"}
+    def _send(self, task: Task, leg: float) -> Any:
+        return self._complete.remote(self._data[task.ground], task.blocks, leg)
 
-    def _job(self, task: Task, stop: threading.Event, leg: float, *, alone: bool) -> Any:
-        return delayed(_complete_on_ray)(self._references[task.ground], task.blocks, leg)
+    def _first(self, running: set[Any]) -> Any:
+        return self._ray.wait(list(running), num_returns=1)[0][0]
+
+    def _outcome(self, done: Any) -> Batch:
+        batch: Batch = self._ray.get(done)
+        return batch
+
+    def _cancel(self, running: set[Any]) -> None:
+        for task in running:
+            self._ray.cancel(task)
+
+    def _lose(self) -> None:
+        self._data = [[self._ray.put(ground)] for ground in self.grounds]
 
     def close(self) -> None:
-        self._references = []
+        self._data = []
         if self._ours:
-            import_module("ray").shutdown()
+            self._ray.shutdown()
 
 
-def _complete_on_ray(reference: Any, blocks: Any, leg: float) -> Batch:
-    return complete(_fetched(reference), blocks, seconds=leg)
+def _complete_on_ray(reference: list[Any], blocks: Any, leg: float) -> Batch:
+    return complete(_fetched(reference[0]), blocks, seconds=leg)
 
 
 @lru_cache(maxsize=8)
@@ -169,11 +262,16 @@ def _fetched(reference: Any) -> Ground:
 NAMES = ("threads", "loky", "dask", "ray")
 
 
-def backend_of(name: str, grounds: Sequence[Ground], n_jobs: int | None, address: str | None) -> Backend:
-    """The backend of a name."""
+def check(name: str, address: str | None) -> None:
+    """Refuse, before any work, what `backend_of` could not make."""
     known_name("backend", name, NAMES)
     if address is not None and name not in ("dask", "ray"):
         raise ArgumentError("address", address, "only the backends dask and ray have one")
+
+
+def backend_of(name: str, grounds: Sequence[Ground], n_jobs: int | None, address: str | None) -> Backend:
+    """The backend of a name."""
+    check(name, address)
     if name == "dask":
         return Dask(grounds, n_jobs, address)
     if name == "ray":

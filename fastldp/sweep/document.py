@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import math
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ from fastldp.sweep.lines import Path, lines_of, nearest_line
 
 RANGE_KEYS = {"from", "to", "by", "count", "spacing"}
 SPACINGS = ("linear", "log")
+# More are a slip of the pen.
+MOST_VALUES = 100_000
 
 
 class Document:
@@ -92,10 +95,12 @@ class Table:
 
     def _nested(self, key: str, value: Any) -> list[Any]:
         if isinstance(value, list):
+            if not all(isinstance(item, int | float) and not isinstance(item, bool) for item in value):
+                self.refuse(key, f"{shown(value)}: a list inside a list is an array of numbers")
             return [np.array(value)]
         if not isinstance(value, dict):
             return [value]
-        if RANGE_KEYS & value.keys() and "from" in value:
+        if RANGE_KEYS & value.keys():
             return self._range(key, value)
         inner = Table(self.document, (*self.path, key), value)
         return inner.choices(tuple(value))
@@ -107,7 +112,8 @@ class Table:
         numbers = [value.get(name, 1) for name in ("from", "to", "by", "count")]
         if (
             any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers)
-            or "to" not in value
+            or not all(map(math.isfinite, numbers))
+            or not {"from", "to"} <= value.keys()
             or ("by" in value) == ("count" in value)
             or value.get("spacing", "linear") not in SPACINGS
         ):
@@ -116,18 +122,19 @@ class Table:
         if "by" in value:
             if by == 0 or (last - first) / by < 0:
                 self.refuse(key, f"{shown(value)}: no step of {by} leads from {first} to {last}")
-            steps = int((last - first) / by * (1 + 1e-12) + 1e-9)
-            return [first + k * by for k in range(steps + 1)]
-        if not isinstance(count, int) or count < 2:
-            self.refuse(key, f"{shown(value)}: count must be a whole number ≥ 2")
+            steps = (last - first) / by * (1 + 1e-12) + 1e-9
+            if steps >= MOST_VALUES:
+                self.refuse(key, f"{shown(value)}: more than {MOST_VALUES:,} values; take larger steps")
+            return [_tidy(first + k * by) for k in range(int(steps) + 1)]
+        if not isinstance(count, int) or not 2 <= count <= MOST_VALUES:
+            self.refuse(key, f"{shown(value)}: count must be a whole number from 2 to {MOST_VALUES:,}")
         if value.get("spacing") != "log":
-            spaced = [float(number) for number in np.linspace(first, last, count)]
+            spaced = [_tidy(number) for number in np.linspace(first, last, count).tolist()]
             whole = isinstance(first, int) and isinstance(last, int) and all(number.is_integer() for number in spaced)
             return [int(number) for number in spaced] if whole else spaced
         if not (first > 0 and last > 0):
             self.refuse(key, f"{shown(value)}: a range with spacing = 'log' begins and ends above zero")
-        # Sixteen digits are rounded to twelve, so that 0.1 is 0.1 on every machine.
-        return [float(f"{number:.12g}") for number in np.geomspace(first, last, count)]
+        return [_tidy(number) for number in np.geomspace(first, last, count).tolist()]
 
     @contextmanager
     def blame(self, *also: str) -> Iterator[None]:
@@ -140,3 +147,8 @@ class Table:
             key = error.argument if error.argument in self.values else next((k for k in also if k in self.values), "")
             path = (*self.path, key) if key else self.path
             self.document.refuse(path, str(error))
+
+
+def _tidy(number: float) -> float:
+    """Sixteen digits rounded to twelve, so that three steps of 0.1 are 0.3, as when it is written, on every machine."""
+    return number if isinstance(number, int) else float(f"{number:.12g}")

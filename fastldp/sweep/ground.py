@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,6 +25,7 @@ class Ground:
     subjects: list[Subject] = field(default_factory=list)
     _short: dict[str, Schedule] = field(default_factory=dict)
     _long: dict[str, Schedule] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @cached_property
     def samples(self) -> Samples:
@@ -32,21 +34,28 @@ class Ground:
 
     def schedule(self, setting: Setting) -> Schedule:
         """The noise of a setting's rounds; where they are many it is kept, for it will be wanted again soon."""
-        for known in (self._short, self._long):
-            if setting.key in known:
-                return known[setting.key]
-        problem = self.subjects[setting.subject].problem
-        schedule: Schedule = setting.method.schedule(problem, setting.budget, setting.rounds)
-        if setting.rounds >= MANY_ROUNDS:
-            if len(self._long) == MOST_LONG:
-                del self._long[next(iter(self._long))]
-            self._long[setting.key] = schedule
-        return schedule
+        if setting.rounds <= FEW_ROUNDS and setting.key in self._short:
+            return self._short[setting.key]
+        if setting.rounds < MANY_ROUNDS:
+            return self._made(setting)
+        with self._lock:  # threads share a ground
+            if setting.key not in self._long:
+                if len(self._long) == MOST_LONG:
+                    del self._long[next(iter(self._long))]
+                self._long[setting.key] = self._made(setting)
+            return self._long[setting.key]
 
     def remember(self, setting: Setting, schedule: Schedule) -> None:
         """Keep the noise of a short run, which takes longer to compute than the run."""
         if setting.rounds <= FEW_ROUNDS:
             self._short[setting.key] = schedule
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"name": self.name, "subjects": self.subjects, "_short": {}, "_long": {}}
+    def _made(self, setting: Setting) -> Schedule:
+        schedule: Schedule = setting.method.schedule(
+            self.subjects[setting.subject].problem, setting.budget, setting.rounds
+        )
+        return schedule
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Neither the lock nor what can be made again travels.
+        return Ground, (self.name, self.subjects)

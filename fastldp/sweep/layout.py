@@ -7,7 +7,7 @@ of the rows beside it, as in a compressed sparse matrix. Part files have the sam
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -94,11 +94,16 @@ class File:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = path
         with _readable(path):
-            self._file = h5py.File(path, "r", locking=False)
-        with _readable(path):
-            self._check()
-            self.sorted = bool(self._file.attrs.get("sorted", False))
-            self.content = self._content()
+            self._file = _opened(path)
+        try:
+            with _readable(path):
+                self._check()
+                self.sorted = bool(self._file.attrs.get("sorted", False))
+                """Whether settings and runs lie in their order already."""
+                self.content = self._content()
+        except BaseException:
+            self._file.close()
+            raise
 
     def _check(self) -> None:
         if self._file.attrs.get("format") != FORMAT:
@@ -135,6 +140,16 @@ class File:
         self.close()
 
 
+def _opened(path: str | os.PathLike[str]) -> h5py.File:
+    """Without a lock, for no file is ever changed in place."""
+    try:
+        return h5py.File(path, "r", locking=False)
+    except OSError as error:
+        if "locking flag" not in str(error):
+            raise
+        return h5py.File(path, "r")  # this process has it open already, with a lock
+
+
 @contextmanager
 def _readable(path: str | os.PathLike[str]) -> Iterator[None]:
     """Whatever h5py says of a file that is not whole becomes one error that names it."""
@@ -146,7 +161,7 @@ def _readable(path: str | os.PathLike[str]) -> Iterator[None]:
         raise FileFormatError(f"{os.fspath(path)}: not a whole file of fastldp sweep ({error})") from None
 
 
-def write(
+def _write(
     file: h5py.File,
     content: Content,
     setting_columns: Iterator[tuple[str, Ragged]],
@@ -175,25 +190,23 @@ def write(
     _put(provenance, "sessions", texts(content.sessions))
 
 
-def image(content: Content, setting_columns: Mapping[str, Ragged], run_columns: Mapping[str, Ragged]) -> bytes:
-    """The bytes of a whole file, made in memory."""
-    with h5py.File("part", "w", driver="core", backing_store=False) as file:
-        write(file, content, iter(setting_columns.items()), iter(run_columns.items()))
+def image(
+    content: Content,
+    setting_columns: Iterator[tuple[str, Ragged]],
+    run_columns: Iterator[tuple[str, Ragged]],
+    *,
+    in_order: bool = False,
+) -> bytes:
+    """The bytes of a whole file, made in memory: HDF5 itself does not survive a disk that is full.
+
+    With `in_order` readers need not sort settings and runs.
+    """
+    with h5py.File("image", "w", driver="core", backing_store=False) as file:
+        _write(file, content, setting_columns, run_columns)
+        file.attrs["sorted"] = in_order
         file.flush()
         made: bytes = file.id.get_file_image()
     return made
-
-
-@contextmanager
-def created(path: str | os.PathLike[str]) -> Iterator[h5py.File]:
-    """A new file to write; the path must not exist."""
-    with h5py.File(path, "x", locking=False) as file:
-        yield file
-
-
-def mark_sorted(file: h5py.File) -> None:
-    """Say that settings and runs lie in their order, so that readers need not sort them."""
-    file.attrs["sorted"] = True
 
 
 def texts(items: Sequence[bytes]) -> Values:

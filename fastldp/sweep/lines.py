@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 Path = tuple[str | int, ...]
 
-_HEADER = re.compile(r"\s*(\[\[?)\s*([^\]]+?)\s*\]\]?")
-_KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_NAME = r"""(?:[\w-]+|"(?:\\.|[^"\\])*"|'[^']*')"""
+_DOTTED = rf"{_NAME}(?:\s*\.\s*{_NAME})*"
+_HEADER = re.compile(rf"\s*(\[\[?)\s*({_DOTTED})\s*\]")
+_KEY = re.compile(rf"\s*({_DOTTED})\s*=")
 # A string, a comment, or a bracket; strings over several lines first, for they begin as the others do.
 _TOKEN = re.compile(r"\"\"\"|'''|\"(?:\\.|[^\"\\])*\"|'[^']*'|#.*|[\[\]{}]")
+# Where a string over several lines ends: its last quotes may be its own.
+_ENDS = {'"""': re.compile(r'(?:\\.|[^"\\]|"(?!""))*"{3,5}'), "'''": re.compile(r"(?:[^']|'(?!''))*'{3,5}")}
 
 
 def lines_of(text: str) -> dict[Path, int]:
@@ -22,14 +27,15 @@ def lines_of(text: str) -> dict[Path, int]:
     counts: dict[Path, int] = {}
     table: Path = ()
     depth, closing = 0, ""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         rest = line
         if depth == 0 and not closing:
             if header := _HEADER.match(line):
                 table = _names(header[2])
                 if header[1] == "[[":
-                    counts[table] = counts.get(table, -1) + 1
-                    table = (*table, counts[table])
+                    array = (*_numbered(table[:-1], counts), table[-1])
+                    counts[array] = counts.get(array, -1) + 1
+                    table = (*array, counts[array])
                 else:
                     table = _numbered(table, counts)
                 found[table] = number
@@ -49,15 +55,23 @@ def nearest_line(found: dict[Path, int], path: Path) -> int | None:
 
 
 def _names(dotted: str) -> Path:
-    return tuple(re.findall(r"[\w-]+", dotted))
+    """The parts of a dotted key, read by the reader of TOML itself."""
+    value = tomllib.loads(f"{dotted} = 0")
+    names: list[str] = []
+    while isinstance(value, dict):
+        name, value = next(iter(value.items()))
+        names.append(name)
+    return tuple(names)
 
 
 def _numbered(table: Path, counts: dict[Path, int]) -> Path:
-    """[a.b] belongs to the last of the [[a]] before it."""
-    for length in range(len(table), 0, -1):
-        if table[:length] in counts:
-            return (*table[:length], counts[table[:length]], *table[length:])
-    return table
+    """[a.b] belongs to the last of the [[a]] before it, and [a.b.c] to the last [[a.b]] of that."""
+    numbered: Path = ()
+    for name in table:
+        numbered = (*numbered, name)
+        if numbered in counts:
+            numbered = (*numbered, counts[numbered])
+    return numbered
 
 
 def _nesting(line: str, depth: int, closing: str) -> tuple[int, str]:
@@ -65,10 +79,10 @@ def _nesting(line: str, depth: int, closing: str) -> tuple[int, str]:
     position = 0
     while position < len(line):
         if closing:
-            end = line.find(closing, position)
-            if end < 0:
+            end = _ENDS[closing].match(line, position)
+            if end is None:
                 break
-            position, closing = end + 3, ""
+            position, closing = end.end(), ""
             continue
         token = _TOKEN.search(line, position)
         if token is None:

@@ -27,7 +27,11 @@ class Lock:
         if fcntl is None:
             raise StoreError(f"{subject}: this system has no file locks; lock=False (--no-lock) goes without")
         while self._handle is None:
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            except FileNotFoundError:  # the holder before has just removed the folder
+                continue
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:

@@ -40,10 +40,9 @@ class Merged:
         if len(self.files) == 1 and self.files[0].sorted:
             places = np.argsort(chosen)
         else:
-            parameters = _joined([content.settings["parameters"] for content in contents]).tolist()
-            places = np.array(
-                sorted(range(chosen.size), key=lambda k: _sort_key(parameters[chosen[k]])), dtype=np.int64
-            )
+            known_by = [_joined([c.settings[name] for c in contents])[chosen] for name in ("parameters", "provenance")]
+            texts = list(zip(*(column.tolist() for column in known_by), strict=True))
+            places = np.array(sorted(range(chosen.size), key=lambda k: _sort_key(*texts[k])), dtype=np.int64)
         self._setting_rows = chosen[places].astype(np.int64)
         rank = np.empty(chosen.size, dtype=np.int64)
         rank[places] = np.arange(chosen.size)
@@ -127,14 +126,26 @@ class Merged:
 
 
 def _chain(pieces: Indices, run: dict[str, Any]) -> list[int]:
-    """The pieces of one run from round 0 to as far as they reach; a failure counts where nothing went further."""
+    """The pieces of one run that lead furthest from round 0 without a gap; a failure counts where none goes on."""
+    further: dict[int, tuple[int, int]] = {}
+    """Where a piece begins: how far one gets from there, and by which piece."""
+    failures: dict[int, int] = {}
+    for piece in reversed(pieces.tolist()):  # those that begin last come first
+        begin, end = int(run["begin"][piece]), int(run["round"][piece])
+        if end == begin:
+            failures[begin] = piece
+            continue
+        over = run["outcome"][piece] in _OVER
+        reach = end if over else further.get(end, (end, 0))[0]
+        if reach >= further.get(begin, (0, 0))[0]:
+            further[begin] = reach, piece
     chain: list[int] = []
     reached = 0
-    for piece in pieces.tolist():
-        if run["begin"][piece] != reached or (chain and run["outcome"][chain[-1]] in _OVER):
-            continue
-        chain.append(piece)
-        reached = int(run["round"][piece])
+    while reached in further and not (chain and run["outcome"][chain[-1]] in _OVER):
+        chain.append(further[reached][1])
+        reached = int(run["round"][chain[-1]])
+    if reached in failures and not (chain and run["outcome"][chain[-1]] in _OVER):
+        chain.append(failures[reached])
     return chain
 
 
@@ -142,9 +153,9 @@ def _joined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(columns) if columns else np.zeros(0, dtype="S1")
 
 
-def _sort_key(parameters: bytes) -> tuple[Any, ...]:
+def _sort_key(*texts: bytes) -> tuple[Any, ...]:
     """Settings in an order that people expect: by parameter, numbers by size."""
-    return tuple(map(_ranked, _leaves(json.loads(parameters))))
+    return tuple(_ranked(leaf) for text in texts for leaf in _leaves(json.loads(text)))
 
 
 def _leaves(value: Any) -> Iterator[Any]:

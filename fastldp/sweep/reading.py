@@ -19,7 +19,7 @@ from fastldp.privacy.ledger import Ledger
 from fastldp.sweep.layout import OUTCOMES, RUN_LATER, RUN_RAGGED, SETTING_RAGGED, Content, Ragged
 from fastldp.sweep.merging import Merged
 from fastldp.sweep.store import ledger_fields, opened
-from fastldp.sweep.work import RUNNING
+from fastldp.sweep.work import COMPLETED, RUNNING
 from fastldp.validation import known_name
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def results(path: str | os.PathLike[str]) -> Results:
         content = merged.content
         loaded = _Loaded(
             content,
-            [flat(json.loads(text)) for text in content.settings["parameters"].tolist()],
+            _parameters(content),
             dict(merged.run_columns()),
             dict(merged.setting_columns()),
         )
@@ -103,7 +103,7 @@ class Results:
 
     def where(self, **wanted: Any) -> Results:
         """The runs whose parameters have these values; a list allows several, a function says yes or no."""
-        columns = {*self.parameters, "repetition", "outcome"}
+        columns = {name for setting in self._loaded.parameters for name in setting} | {"repetition", "outcome"}
         keep = np.ones(len(self), dtype=bool)
         for name, value in wanted.items():
             known_name("where", name, sorted(columns))
@@ -153,7 +153,7 @@ class Results:
         return short | columns
 
     def means(self, *by: str, measure: str = "optimality") -> list[Mean]:
-        """The mean of the last recorded error over repetitions, with its spread, for each setting.
+        """The mean of the last recorded error over the repetitions that completed, with its spread, for each setting.
 
         With parameters in `by` the runs are grouped by those alone.
         """
@@ -161,27 +161,34 @@ class Results:
         for name in by:
             known_name("by", name, sorted(self.parameters))
         table = self.table()
+        # What a run that diverged recorded last says nothing of its end.
+        ends = np.where(table["outcome"] == COMPLETED, table[measure], np.nan)
         names = list(by) or self.varying
         groups: dict[tuple[str, ...], list[int]] = {}
         for row in range(len(self)):
             groups.setdefault(tuple(repr(table[name][row]) for name in names), []).append(row)
-        return [
-            Mean.of({name: table[name][rows[0]] for name in names}, table[measure][rows]) for rows in groups.values()
-        ]
+        return [Mean.of({name: table[name][rows[0]] for name in names}, ends[rows]) for rows in groups.values()]
 
     def curves(self, *by: str, measure: str = "optimality") -> list[Curve]:
-        """The mean of an error along the rounds, with its spread, for each setting or each value of `by`."""
+        """The mean of an error along the rounds, with its spread, for each setting or each value of `by`.
+
+        A curve ends where the first of its runs does.
+        """
         known_name("measure", measure, MEASURES)
+        for name in by:
+            known_name("by", name, sorted(self.parameters))
         names = list(by) or self.varying
         groups: dict[tuple[str, ...], list[Run]] = {}
         for run in self:
             groups.setdefault(tuple(repr(run.parameters.get(name)) for name in names), []).append(run)
         found = []
         for runs in groups.values():
-            if any(not np.array_equal(run.rounds, runs[0].rounds) for run in runs):
+            planned = runs[0].planned
+            if any(not np.array_equal(run.planned, planned) for run in runs):
                 raise ArgumentError("by", by, "the runs of a group were recorded at different rounds; name more")
             label = {name: runs[0].parameters.get(name) for name in names}
-            found.append(Curve(label, runs[0].rounds, np.stack([_padded(getattr(r, measure), r) for r in runs])))
+            values = np.stack([_filled(getattr(run, measure), planned.size) for run in runs])
+            found.append(Curve(label, planned, values))
         return found
 
     def to_pandas(self, *, records: bool = False) -> DataFrame:
@@ -202,7 +209,10 @@ class Results:
         longest = max((run.rounds.size for run in runs), default=0)
         table = self.table()
         data = {
-            name: (("run", "record"), np.array([_filled(getattr(run, name), longest) for run in runs]))
+            name: (
+                ("run", "record"),
+                np.array([_filled(getattr(run, name), longest) for run in runs]).reshape(len(runs), longest),
+            )
             for name in (*MEASURES, "round")
         }
         kept = (*self.parameters, "repetition", "outcome", "seconds")
@@ -290,10 +300,14 @@ class Run:
         return text.decode()
 
     @property
+    def planned(self) -> NDArray[np.int64]:
+        """The rounds that were to be recorded."""
+        return self._loaded.setting_columns["rounds"].row(self._setting)
+
+    @property
     def rounds(self) -> NDArray[np.int64]:
-        """The recorded rounds that it reached."""
-        planned = self._loaded.setting_columns["rounds"].row(self._setting)
-        return planned[: self._column("consensus").size]
+        """Of these the ones that it reached."""
+        return self.planned[: self._column("consensus").size]
 
     @property
     def round(self) -> NDArray[np.int64]:
@@ -343,7 +357,7 @@ class Run:
 
     @property
     def x(self) -> Array:
-        """(d,): the final average model; empty where the run failed."""
+        """(d,): the final average model; empty where the run did not complete."""
         return self._column("x")
 
     @property
@@ -432,7 +446,10 @@ def flat(parameters: dict[str, Any]) -> dict[str, Any]:
         elif section == "method":
             columns["method"] = values["name"]
             columns |= {name: value for name, value in values.items() if name != "name"}
-        elif section != "record":
+        elif section == "record":
+            # Runs that were recorded otherwise are other runs, with the same noise.
+            columns["record"] = " ".join(str(value) for value in values.values() if value is not False)
+        else:
             columns[section] = values
     return columns
 
@@ -444,6 +461,15 @@ def _of_data(values: dict[str, Any]) -> dict[str, Any]:
     return {"data": label} | rest
 
 
+def _parameters(content: Content) -> list[dict[str, Any]]:
+    """Of each setting, flat; where some differ in data or version alone, with those."""
+    found = [flat(json.loads(text)) for text in content.settings["parameters"].tolist()]
+    if np.unique(content.settings["identity"]).size == len(found):
+        return found
+    provenances = (json.loads(text) for text in content.settings["provenance"].tolist())
+    return [setting | provenance for setting, provenance in zip(found, provenances, strict=True)]
+
+
 def shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -451,7 +477,7 @@ def shown(value: Any) -> str:
 def _matches(value: Any, wanted: Any) -> bool:
     if callable(wanted):
         return bool(wanted(value))
-    if isinstance(wanted, list | tuple | set | range) and not isinstance(value, list):
+    if isinstance(wanted, list | tuple | set | range | np.ndarray) and not isinstance(value, list):
         return any(_matches(value, one) for one in wanted)
     return bool(np.array_equal(value, wanted)) if isinstance(value, list) else value == wanted
 
@@ -471,7 +497,3 @@ def _end_to_end(arrays: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
 
 def _filled(values: NDArray[Any], length: int) -> Array:
     return np.concatenate([values, np.full(length - values.size, np.nan)])
-
-
-def _padded(values: Array, run: Run) -> Array:
-    return _filled(values, run.rounds.size)

@@ -9,6 +9,7 @@ import platform
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from fastldp.errors import BackendError, StoreError
 from fastldp.solve import stop_on_interrupt
+from fastldp.sweep import backends
 from fastldp.sweep import spec as specs
 from fastldp.sweep.backends import Backend, backend_of
 from fastldp.sweep.packing import Shape, blocks_of, tasks_of
@@ -86,9 +88,16 @@ class Report:
     resumed: int
     """Runs that went on from where an earlier command had left them."""
     missing: int
+    unsound: int
+    """Of the runs that the file had, those that had diverged or failed."""
     interrupted: bool
     rounds: int
     seconds: float
+
+    @property
+    def sound(self) -> bool:
+        """Whether every run that was wanted is in the file, completed."""
+        return not (self.missing or self.unsound or self.diverged or self.failed)
 
     def summary(self) -> str:
         did = [f"{n:,} {what}" for n, what in self._outcomes() if n]
@@ -99,6 +108,8 @@ class Report:
         ]
         if self.resumed:
             lines.append(f"{self.resumed:,} of them went on from where they had been left")
+        if self.unsound:
+            lines.append(f"{self.unsound:,} of those found had diverged or failed; --retry (retry=True) tries failures")
         if self.failed:
             lines.append("the failures are in the file; --retry (retry=True) tries them again")
         if self.missing:
@@ -123,11 +134,11 @@ def forecast(
     synthetic: bool = False,
 ) -> Forecast:
     """What `run` would do, how long it might take, and how large the file would get. Nothing is written."""
+    _check_jobs(n_jobs)
     read = specs.read(spec, given, quick=quick, synthetic=synthetic)
     target = Path(path)
     stored = Stored(target)
     missing, found = _missing(read, stored, retry=retry)
-    failed = sum(standing.outcome == FAILED for standing in stored.standings.values())
     slots = backend_of("threads", read.grounds, n_jobs, None).slots
     blocks = blocks_of(missing.values(), read.grounds, read.shapes)
     kinds: dict[Any, float] = {}
@@ -144,7 +155,7 @@ def forecast(
         runs=len(read.settings) * read.repetitions,
         found=found,
         begun=sum(run.done > 0 for run in missing.values()),
-        failed=failed,
+        failed=_found(read, stored, FAILED),
         blocks=len(blocks),
         rounds=sum(run.setting.rounds - run.done for run in missing.values()),
         seconds=seconds / min(slots, max(1, len(blocks))),
@@ -209,8 +220,8 @@ def run(
     >>> report.completed, errors.shape
     (12, (6,))
     """
-    if n_jobs is not None:
-        integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
+    _check_jobs(n_jobs)
+    backends.check(backend, address)
     real("leg_seconds", leg_seconds, "give a number of seconds > 0", above=0)
     began = time.perf_counter()
     read = specs.read(spec, given, quick=quick, synthetic=synthetic)
@@ -220,6 +231,7 @@ def run(
         if not mix:
             _refuse_mixture(store.stored, read, target)
         missing, found = _missing(read, store.stored, retry=retry)
+        unsound = _found(read, store.stored, DIVERGED) + (0 if retry else _found(read, store.stored, FAILED))
         _refuse_full_disk(read, missing, target)
         resumed = sum(run.done > 0 for run in missing.values())
         total = sum(run.setting.rounds - run.done for run in missing.values())
@@ -227,13 +239,13 @@ def run(
             bar.tell(f"{len(read.settings) * read.repetitions:,} runs wanted, {found:,} found in {target}")
             writer = _Writer(store, read, missing, bar)
             if missing:
-                _compile(read, missing)
+                _compile(read, missing, stop)
                 worker = backend_of(backend, read.grounds, n_jobs, address)
-                try:
-                    _drive(worker, read, missing, writer, stop, leg_seconds, bar)
-                finally:
-                    writer.commit()
-                    worker.close()
+                with closing(worker):
+                    try:
+                        _drive(worker, read, missing, writer, stop, leg_seconds, bar)
+                    finally:
+                        writer.commit()
             store.fold()
     return Report(
         path=str(target),
@@ -244,6 +256,7 @@ def run(
         failed=writer.counts[FAILED],
         resumed=resumed,
         missing=len(missing),
+        unsound=unsound,
         interrupted=stop.is_set() and bool(missing),
         rounds=writer.rounds,
         seconds=time.perf_counter() - began,
@@ -306,9 +319,10 @@ def _drive(
     while missing and not stop.is_set():
         tasks = tasks_of(blocks_of(missing.values(), spec.grounds, spec.shapes), worker.slots, leg)
         try:
-            for batch in worker.stream(tasks, stop, leg):
-                losses = 0
-                writer.take(batch)
+            with closing(worker.stream(tasks, stop, leg)) as batches:
+                for batch in batches:
+                    losses = 0
+                    _take(batch, writer, stop)
         except worker.lost as error:
             losses += 1
             bar.tell(f"a worker was lost ({type(error).__name__}); its blocks are run again")
@@ -318,6 +332,14 @@ def _drive(
                     "what is finished is stored; look whether they have enough memory, and give the same command again"
                 ) from error
         writer.commit()
+
+
+def _take(batch: Batch, writer: _Writer, stop: threading.Event) -> None:
+    try:
+        writer.take(batch)
+    except BaseException:
+        stop.set()  # nobody will take what the others are at
+        raise
 
 
 def _missing(spec: Spec, stored: Stored, *, retry: bool) -> tuple[Runs, int]:
@@ -332,6 +354,17 @@ def _missing(spec: Spec, stored: Stored, *, retry: bool) -> tuple[Runs, int]:
                 done = standing.done if standing.memory is not None else 0
                 missing[setting.key, repetition] = Pending(setting, repetition, done, standing.memory)
     return missing, len(spec.settings) * spec.repetitions - len(missing)
+
+
+def _found(spec: Spec, stored: Stored, outcome: str) -> int:
+    """How many of the runs that are wanted the file has with this outcome."""
+    places = ((setting.key, repetition) for setting in spec.settings for repetition in range(spec.repetitions))
+    return sum(stored.standings[place].outcome == outcome for place in places if place in stored.standings)
+
+
+def _check_jobs(n_jobs: Any) -> None:
+    if n_jobs is not None:
+        integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
 
 
 def _refuse_mixture(stored: Stored, spec: Spec, path: Path) -> None:
@@ -368,13 +401,13 @@ def _bytes(spec: Spec, missing: Runs) -> int:
     return runs + sum(8 * (s.rounds * (s.budget is not None) + s.plan.rounds.size) + 1000 for s in settings.values())
 
 
-def _compile(spec: Spec, missing: Runs) -> None:
+def _compile(spec: Spec, missing: Runs, stop: threading.Event) -> None:
     """Every kind of block once, here: workers that compile at the same time write the same cache."""
     seen: set[Any] = set()
     for _, block in blocks_of(missing.values(), spec.grounds, spec.shapes):
         shape: Shape = spec.shapes[block[0].setting.key]
         kind = shape.mates, len(block) > 8
-        if kind not in seen:
+        if kind not in seen and not stop.is_set():
             seen.add(kind)
             setting: Setting = block[0].setting
             rehearse(spec.grounds[setting.ground], block)

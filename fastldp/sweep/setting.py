@@ -71,7 +71,7 @@ class Card(NamedTuple):
 
 def card_of(parameters: dict[str, Any], fingerprint: str, version: int) -> tuple[str, Card]:
     """The key of a setting and its card."""
-    text, provenance = canonical(parameters), {"fingerprint": fingerprint, "version": version}
+    text, provenance = canonical(_counted(parameters)), {"fingerprint": fingerprint, "version": version}
     return digest(f"{text} {fingerprint} {version}"), Card(digest(text), text, provenance)
 
 
@@ -82,6 +82,15 @@ def canonical(parameters: Any) -> str:
 
 def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _counted(value: Any) -> Any:
+    """1.0 as 1, for a specification may have either."""
+    if isinstance(value, dict):
+        return {key: _counted(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_counted(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def described(thing: Any) -> dict[str, Any]:

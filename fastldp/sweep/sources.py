@@ -28,6 +28,8 @@ class Source:
     WAYS: ClassVar[tuple[str, ...]] = ("name", "synthetic", "file", "given")
 
     parameters: dict[str, Any]
+    table: Table
+    """Where it is written."""
     fetch: Callable[[], tuple[Any, ...]]
     """A and b; or images and labels, and those of a test."""
 
@@ -81,20 +83,20 @@ def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, ...]], fold
         known_name("synthetic", value, (*datasets.PAPER_ROWS, "mnist"))
         seed = integer("seed", choice.get("seed", 0), "give a whole number ≥ 0", at_least=0)
         if value == "mnist":
-            return Source(parameters | {"seed": seed}, lambda: _made_up_digits(seed))
-        return Source(parameters | {"seed": seed}, lambda: _pair(datasets.synthetic(value, seed=seed)))
+            return Source(parameters | {"seed": seed}, table, lambda: _made_up_digits(seed))
+        return Source(parameters | {"seed": seed}, table, lambda: _pair(datasets.synthetic(value, seed=seed)))
     if way == "given":
         known_name("given", value, tuple(given))
-        return Source(parameters, lambda: given[value])
+        return Source(parameters, table, lambda: given[value])
     if way == "file":
         path = folder / value
         if not path.exists():
             raise ArgumentError("file", value, f"there is no such file in {folder.resolve()}")
-        return Source(parameters | {"file": path.name}, lambda: _from_file(path))
+        return Source(parameters | {"file": path.name}, table, lambda: _from_file(path))
     known_name("name", value, NAMES)
     if value == "mnist":
-        return Source(parameters, _mnist)
-    return Source(parameters, lambda: _pair(datasets.load(value)))
+        return Source(parameters, table, _mnist)
+    return Source(parameters, table, lambda: _pair(datasets.load(value)))
 
 
 def _pair(data: datasets.Dataset) -> tuple[Any, Any]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,6 +124,7 @@ class _Reader:
         self.settings: list[Setting] = []
         self.cards: dict[str, Card] = {}
         self.shapes: dict[str, Shape] = {}
+        self._records: dict[tuple[int, int, bool], tuple[Plan, Wanted]] = {}
 
     def spec(self) -> Spec:
         with self.root.blame():
@@ -236,7 +238,7 @@ class _Reader:
         described_problem = self._described(choice, subject.problem)
         for (budget_table, budget), (method_table, method, rounds, seed) in itertools.product(budgets, methods):
             recorded, wanted = self._record(rounds, subject.problem)
-            with method_table.blame("name"), (budget_table or method_table).blame():
+            with self._blame(budget_table, method_table):
                 schedule = method.schedule(subject.problem, budget, rounds)
             warn_of_sampler(schedule.ledger)
             parameters = {
@@ -246,7 +248,7 @@ class _Reader:
                 "method": described(method),
                 "rounds": rounds,
                 "seed": seed,
-                "record": {"rounds": digest(str(recorded.rounds.tolist())), **wanted._asdict()},
+                "record": {"rounds": digest(str(recorded.rounds.tolist()))[:8], **wanted._asdict()},
             }
             key, card = card_of(parameters, subject.problem.fingerprint, method.version)
             if key in self.cards:  # the same setting, reached by two tables
@@ -257,6 +259,18 @@ class _Reader:
             self.cards[key] = card
             self.shapes[key] = shape_of(subject.problem, schedule, recorded)
             self.settings.append(made)
+
+    @contextmanager
+    def _blame(self, budget: Table | None, method: Table) -> Iterator[None]:
+        """An error of a method's schedule belongs to its budget, to the horizon, or to the method."""
+        try:
+            yield
+        except ArgumentError as error:
+            of_budget = budget is not None and error.argument in BUDGET_KEYS
+            of_root = error.argument == "rounds" and "rounds" not in method.values
+            table = budget if of_budget and budget is not None else self.root if of_root else method
+            with table.blame("name"):
+                raise
 
     def _subject(self, source: Source, table: Table, choice: dict[str, Any]) -> tuple[Ground, Subject]:
         """The problem of a choice, over the data it shares with others."""
@@ -275,7 +289,8 @@ class _Reader:
         with table.blame():
             if ground is None:
                 images = name == "network"
-                A, b, *test = source.images() if images else source.load()
+                with source.table.blame():
+                    A, b, *test = source.images() if images else source.load()
                 rows, common["workers"] = self._workers(table, b, common["workers"], spread)
                 if images:
                     problem = MLP(A[rows], b[rows], **common, **own, test=tuple(test) or None)
@@ -311,18 +326,27 @@ class _Reader:
         }
 
     def _record(self, rounds: int, problem: Composite) -> tuple[Plan, Wanted]:
+        if (rounds, problem.n, problem.has_optimum) not in self._records:
+            self._records[rounds, problem.n, problem.has_optimum] = self._record_of(rounds, problem)
+        return self._records[rounds, problem.n, problem.has_optimum]
+
+    def _record_of(self, rounds: int, problem: Composite) -> tuple[Plan, Wanted]:
         found = self.document.tables("record")
         # Without an optimum there would be no error to record, so measures are.
         measured = not problem.has_optimum
         if not found:
             return plan(None, rounds, problem.n), Wanted(objective=measured, models=False)
+        if len(found) > 1:
+            found[1].refuse("", "all runs are recorded in one way: write one table [record]")
         table = found[0]
-        table.know(RECORD_KEYS)
         values = table.values
+        if "messages" in values:
+            table.refuse("messages", "a sweep does not keep messages; solve(record=Messages(worker)) does")
+        table.know(RECORD_KEYS)
         for key in ("final", "objective", "models"):
             if not isinstance(values.get(key, False), bool):
                 table.refuse(key, "give true or false")
-        ways = [key for key in ("every", "rounds", "final") if values.get(key)]
+        ways = [key for key in ("every", "rounds", "final") if key in values and values[key] is not False]
         if len(ways) > 1:
             table.refuse(ways[1], f"{ways[0]} says already which rounds to record")
         record: Any = None
@@ -338,8 +362,10 @@ class _Reader:
 
     def _within(self, table: Table, wanted: Any, rounds: int) -> Any:
         """Of the listed rounds those a horizon has; it must have one."""
-        if not isinstance(wanted, list) or not all(isinstance(one, int) for one in wanted):
-            table.refuse("rounds", "give a list of rounds")
+        wanted = Table(self.document, table.path, {"rounds": wanted}).choices(("rounds",))
+        wanted = [one["rounds"] for one in wanted]
+        for one in wanted:
+            integer("rounds", one, "give rounds from 1 on, a list or a range of them", at_least=1)
         kept = [one for one in wanted if one <= rounds]
         if not kept:
             raise ArgumentError("rounds", wanted, f"a horizon of {rounds} rounds has none of them")

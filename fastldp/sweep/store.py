@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +30,8 @@ from fastldp.sweep.work import Leg
 
 # Folding copies the whole file, so it waits until the parts are many, and as large as the file.
 MANY_PARTS = 64
+# So often a reader begins again because a writer has folded meanwhile.
+ATTEMPTS = 100
 
 
 class Standing(NamedTuple):
@@ -94,9 +96,11 @@ class Store:
     def __enter__(self) -> Store:
         refuse_foreign(self.path)
         with _disk(self.path):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if self._lock is not None:
+            if self._lock is None:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            else:
                 self._lock.acquire(self.path)
+            _sync(self.folder.parent)
             for stale in self.folder.glob(".tmp-*"):
                 stale.unlink()
         try:
@@ -109,7 +113,7 @@ class Store:
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
             self._lock.release()
-        if self.folder.exists() and not any(self.folder.iterdir()):
+        with suppress(OSError):  # there are parts in it, or another writer has just come
             self.folder.rmdir()
 
     def commit(self, legs: Sequence[Leg], settings: Mapping[str, SettingRow]) -> None:
@@ -120,7 +124,7 @@ class Store:
         image = _image(legs, [(key, settings[key]) for key in keys], self._session)
         self._count += 1
         with _disk(self.path):
-            _write_whole(self.folder / f"part-{self._name}-{self._count:08d}.h5", image)
+            _write_whole(self.folder / f"part-{self._name}-{self._count:08d}.h5", image, self.folder)
 
     def tidy(self) -> None:
         """Fold where it costs little beside what was written."""
@@ -138,20 +142,14 @@ class Store:
     def _merge(self, parts: Sequence[Path], *, into_part: bool) -> None:
         """Parts into the file, or into one part where the file is too large to be copied for their sake."""
         self._count += 1
-        if into_part:
-            target, sources = self.folder / f"part-{self._name}-{self._count:08d}.h5", list(parts)
-        else:
-            target, sources = self.path, [*([self.path] if self.path.exists() else []), *parts]
-        temporary = self.folder / f".tmp-{self._name}-{self._count}"
-        with _disk(self.path), ExitStack() as stack:
-            stack.callback(lambda: temporary.unlink(missing_ok=True))
-            merged = Merged([stack.enter_context(File(source)) for source in sources])
-            with layout.created(temporary) as file:
-                layout.write(file, merged.content, merged.setting_columns(), merged.run_columns())
-                layout.mark_sorted(file)
-            _sync(temporary)
-            os.replace(temporary, target)
-            _sync(target.parent)
+        target = self.folder / f"part-{self._name}-{self._count:08d}.h5" if into_part else self.path
+        sources = [self.path, *parts] if not into_part and self.path.exists() else parts
+        with _disk(self.path):
+            with ExitStack() as stack:
+                merged = Merged([stack.enter_context(File(source)) for source in sources])
+                columns = merged.setting_columns(), merged.run_columns()
+                image = layout.image(merged.content, *columns, in_order=True)
+            _write_whole(target, image, self.folder)
             for part in parts:
                 part.unlink()
 
@@ -176,7 +174,7 @@ def refuse_foreign(path: Path) -> None:
 def opened(path: str | os.PathLike[str]) -> Iterator[list[File]]:
     """The file and its parts, open for reading, while another process may be folding them."""
     path = Path(path)
-    for attempt in range(100):
+    for attempt in range(ATTEMPTS):
         with ExitStack() as stack:
             parts = parts_of(path)
             try:
@@ -185,8 +183,11 @@ def opened(path: str | os.PathLike[str]) -> Iterator[list[File]]:
                 if path.exists():
                     files.insert(0, stack.enter_context(File(path)))
             except FileNotFoundError:
-                if attempt == 99:
+                if attempt == ATTEMPTS - 1:
                     raise
+                continue
+            # A list of a folder is not made in one moment: a part may have come and others gone meanwhile.
+            if set(parts) - set(parts_of(path)) and attempt < ATTEMPTS - 1:
                 continue
             yield files
             return
@@ -237,7 +238,7 @@ def _image(legs: Sequence[Leg], settings: Sequence[tuple[str, SettingRow]], sess
         "variances": Ragged.of([empty if row.ledger is None else row.ledger["shape"] for _, row in settings]),
     }
     run_columns = {name: Ragged.of([leg.columns.get(name, empty) for leg in legs]) for name in RUN_RAGGED}
-    return layout.image(content, setting_columns, run_columns)
+    return layout.image(content, iter(setting_columns.items()), iter(run_columns.items()))
 
 
 def _plain(value: Any) -> Any:
@@ -264,9 +265,9 @@ def ledger_fields(text: bytes, variances: NDArray[np.float64]) -> dict[str, Any]
     return restored | {"shape": variances}
 
 
-def _write_whole(path: Path, image: bytes) -> None:
-    """A file that is there whole or not at all, and stays."""
-    temporary = path.with_name(f".tmp-{path.name}")
+def _write_whole(path: Path, image: bytes, folder: Path) -> None:
+    """A file that is there whole or not at all, and stays; it is written in the folder first."""
+    temporary = folder / f".tmp-{path.name}"
     try:
         with open(temporary, "wb") as file:
             file.write(image)
@@ -294,9 +295,9 @@ def _disk(path: Path) -> Iterator[None]:
         yield
     except FastLDPError:
         raise
-    except (OSError, RuntimeError) as error:  # h5py has both
-        number = error.errno if isinstance(error, OSError) else None
-        if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "space" in str(error):
+    except OSError as error:
+        number = error.errno
+        if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             remedy = "free some, and give the same command again"
             raise StoreError(f"{path}: no space left on the disk; what is stored is safe; {remedy}") from error
         if number in (errno.EROFS, errno.EACCES, errno.EPERM):

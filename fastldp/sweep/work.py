@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import signal
 import threading
@@ -69,11 +70,15 @@ def complete(
     blocks: Sequence[Sequence[Pending]],
     *,
     seconds: float,
+    parent: int = 0,
     threads: int = 1,
     stop: threading.Event | None = None,
 ) -> Batch:
-    """Run blocks to their end; one that is not there after so many seconds, or at a stop, is left where it is."""
-    if threading.current_thread() is threading.main_thread() and stop is None:
+    """Run blocks to their end; one that is not there after so many seconds, or at a stop, is left where it is.
+
+    `parent` is the process that wants them.
+    """
+    if os.getpid() != parent and threading.current_thread() is threading.main_thread():
         # Ctrl-C reaches all processes of a terminal; the parent hears it, and workers hand over what they have.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     legs: list[Leg] = []
@@ -146,18 +151,21 @@ def _last(plan: Plan, begin: int, window: int) -> int:
 
 def _advance(block: Block, limit: int, deadline: float, threads: int, stop: threading.Event | None) -> None:
     """A block to its end, or as far as time and its records allow."""
-    for end in block.ends(engine.segment_length(block.problem, block.program.local_steps)):
-        if end > limit:
-            break
-        block.advance(end, threads=threads)
-        if block.over or time.perf_counter() > deadline or (stop is not None and stop.is_set()):
-            break
+    with engine.sharing(threads):
+        for end in block.ends(engine.segment_length(block.problem, block.program.local_steps)):
+            if end > limit:
+                break
+            block.advance(end, threads=threads)
+            if block.over or time.perf_counter() > deadline or (stop is not None and stop.is_set()):
+                break
     block.close()
 
 
 def _leg(mate: Pending, lane: Lane, memory: Array | None, seconds: float) -> Leg:
     runs, row = lane
-    end, failed = int(runs.done[row]), int(runs.failed[row])
+    failed = int(runs.failed[row])
+    # A run that diverged is noticed at the end of a segment, which depends on its neighbours: it ends where it failed.
+    end = failed or int(runs.done[row])
     outcome = DIVERGED if failed else COMPLETED if memory is None else RUNNING
     reached = slice(0, int(np.searchsorted(runs.plan.rounds, end, side="right")))
     scale = float(runs.optimum @ runs.optimum) or 1.0
@@ -168,9 +176,9 @@ def _leg(mate: Pending, lane: Lane, memory: Array | None, seconds: float) -> Leg
         columns |= measured(models, runs.problem.measures, runs.problem.measure)
     if mate.setting.wanted.models:
         columns["models"] = models.ravel()
-    if memory is None:
+    if outcome == COMPLETED:
         columns["x"] = runs.workers[row].mean(axis=0)
-    else:
+    elif memory is not None:
         columns["memory"] = memory
     message = f"the average model was not finite at round {failed:,}" if failed else ""
     return Leg(mate.setting.key, mate.repetition, mate.done, end, outcome, message, seconds, machine(), columns)

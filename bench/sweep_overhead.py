@@ -1,6 +1,6 @@
 """What a sweep costs beside its kernels: planning, packing, joblib, writing, and reading back.
 
-    python bench/sweeps.py
+    python bench/sweep_overhead.py
 
 Kernel time is what the loops of the methods themselves take, measured inside the same sweep; the rest is overhead.
 """

@@ -1,0 +1,89 @@
+"""Small sweeps: data, specifications, and sweeps that die."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import fastldp as fl
+from fastldp.sweep.store import Store
+
+
+class Died(Exception):
+    """In place of a kill, where one process must do."""
+
+
+def matrix(rows: int = 60, d: int = 5) -> tuple[Any, Any]:
+    """Data whose numbers are exact, so that every machine has the same."""
+    i, j = np.arange(rows)[:, None], np.arange(d)
+    A = ((7 * i + 3 * i * j + j * j) % 11 - 5) / 8
+    return A, np.where((3 * i[:, 0] + i[:, 0] // 4) % 5 > 2, 1.0, -1.0)
+
+
+def thinned() -> tuple[Any, Any]:
+    A, b = matrix()
+    return sparse.csr_array(np.where(np.abs(A) > 0.3, A, 0.0)), b
+
+
+DATA = {"tiny": matrix(), "thin": thinned()}
+
+METHODS = {
+    "primal_dual": 'name = "PrimalDual"\nallocation = ["dynamic", "static"]',
+    "fedavg": 'name = "DPFedAvg"\nstep = [0.1, 0.2]\nlocal_steps = 3',
+    "scaffold": 'name = "DPScaffold"\nstep = 0.1\nlocal_steps = 2\nwarm_start = [false, true]',
+    "isrl": 'name = "ISRLDP"\nstep = [0.1, 0.3]',
+    "accelerated": 'name = "ISRLDP"\nstep = 0.1\naccelerated = true',
+    "averaged": 'name = "ISRLDP"\nstep = 0.2\ntail_average = 20',
+}
+
+
+def spec(
+    *methods: str,
+    rounds: str = "[30, 50]",
+    repetitions: int = 3,
+    seed: str = "3",
+    data: str = 'given = "tiny"',
+    problem: str = "",
+    budget: str = "epsilon = 4.0\ndelta = 1e-3",
+    record: str = "every = 7",
+) -> str:
+    """A specification of some of METHODS, or of methods written out."""
+    head = f"rounds = {rounds}\nrepetitions = {repetitions}\nseed = {seed}\n"
+    tables = f"[data]\n{data}\n[problem]\nworkers = 4\nl2 = 0.1\n{problem}\n[record]\n{record}\n"
+    if budget:
+        tables += f"[budget]\n{budget}\n"
+    return head + tables + "".join(f"[[method]]\n{METHODS.get(name, name)}\n" for name in methods or ("isrl",))
+
+
+def run(text: str, path: Path, **options: Any) -> fl.sweep.Report:
+    return fl.sweep.run(text, path, **({"given": DATA, "n_jobs": 2} | options))
+
+
+def digest(text: str, path: Path, **options: Any) -> str:
+    run(text, path, **options)
+    return fl.results(path).digest()
+
+
+@contextmanager
+def dying(monkeypatch: pytest.MonkeyPatch, commits: int) -> Iterator[None]:
+    """Inside of it a sweep dies once it has written so many parts."""
+    commit, left = Store.commit, commits
+
+    def counted(self: Store, *given: Any) -> None:
+        nonlocal left
+        if left == 0:
+            raise Died
+        left -= 1
+        commit(self, *given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "commit", counted)
+        try:
+            yield
+        except Died:
+            return
+    pytest.fail("it lived")

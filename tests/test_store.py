@@ -1,0 +1,394 @@
+"""The result file: parts and folding, damage, full disks, two writers, readers beside a writer; plain h5py reads it."""
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import fastldp as fl
+import sweeps
+from fastldp.errors import FileFormatError, StoreError
+from fastldp.sweep import layout, merging, store
+from fastldp.sweep.store import Store, parts_of
+
+TEXT = sweeps.spec("isrl", rounds="[30, 45]", record="every = 15")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished file, to be copied."""
+    path = tmp_path_factory.mktemp("whole") / "r.h5"
+    sweeps.run(TEXT, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def broken_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the parts of a sweep that died: three legs of each of two waves."""
+    folder = tmp_path_factory.mktemp("parts")
+    with pytest.MonkeyPatch.context() as patch, sweeps.dying(patch, commits=4):
+        sweeps.run(TEXT, folder / "r.h5", leg_seconds=1e-9, n_jobs=1)
+    return folder
+
+
+@pytest.fixture
+def parts(broken_off: Path, tmp_path: Path) -> Path:
+    """The path of a file that has only parts, to be changed."""
+    shutil.copytree(broken_off, tmp_path / "copy")
+    return tmp_path / "copy" / "r.h5"
+
+
+def finished(path: Path, whole: Path) -> None:
+    """The same command again completes a file to the very content of one that was never disturbed."""
+    sweeps.run(TEXT, path)
+    assert fl.results(path).digest() == fl.results(whole).digest()
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def places(path: Path) -> set[tuple[Any, ...]]:
+    """The runs that a file has."""
+    return {(run.parameters["step"], run.parameters["rounds"], run.repetition) for run in fl.results(path)}
+
+
+# Parts and folding.
+
+
+def test_a_finished_sweep_is_one_file(whole: Path) -> None:
+    assert [entry.name for entry in whole.parent.iterdir()] == ["r.h5"]
+
+
+def test_parts_are_read_before_they_are_folded(parts: Path, whole: Path) -> None:
+    assert len(parts_of(parts)) == 4
+    found = fl.results(parts)
+    assert {run.outcome for run in found} == {"completed"}
+    assert 0 < len(found) < 12
+    finished(parts, whole)
+
+
+def test_many_parts_are_folded_on_the_way(tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MANY_PARTS", 2)
+    sweeps.run(TEXT, tmp_path / "r.h5", leg_seconds=1e-9, n_jobs=1)
+    assert fl.results(tmp_path / "r.h5").digest() == fl.results(whole).digest()
+
+
+def test_parts_are_folded_into_one_part_where_the_file_is_larger(
+    tmp_path: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweeps.run(sweeps.spec(repetitions=20, record="every = 1"), tmp_path / "r.h5")
+    before = (tmp_path / "r.h5").stat().st_ino
+    monkeypatch.setattr(store, "MANY_PARTS", 2)
+    with sweeps.dying(monkeypatch, commits=4):
+        sweeps.run(TEXT, tmp_path / "r.h5", leg_seconds=1e-9, n_jobs=1)
+    assert (tmp_path / "r.h5").stat().st_ino == before
+    assert len(parts_of(tmp_path / "r.h5")) == 1
+    sweeps.run(TEXT, tmp_path / "r.h5")
+    assert len(fl.results(tmp_path / "r.h5")) == 80 + 12
+
+
+@pytest.mark.parametrize(("call", "nth"), [("replace", 0), ("unlink", 0), ("unlink", 2)])
+def test_a_crash_in_the_middle_of_a_fold_loses_nothing(
+    call: str, nth: int, parts: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before and after the rename, and while parts are removed: what is there twice is taken once."""
+    kept = places(parts)
+    where, real = (os, os.replace) if call == "replace" else (Path, Path.unlink)
+    count = 0
+
+    def crashing(*given: Any, **named: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == nth + 1:
+            raise sweeps.Died
+        return real(*given, **named)
+
+    with Store(parts, session={}) as opened, monkeypatch.context() as patch, suppress(sweeps.Died):
+        patch.setattr(where, call, crashing)
+        opened.fold()
+    assert places(parts) == kept
+    finished(parts, whole)
+
+
+def test_temporary_files_of_a_dead_writer_are_cleared_away(parts: Path, whole: Path) -> None:
+    (parts.with_name("r.h5.parts") / ".tmp-part-dead.h5").write_bytes(b"half")
+    (parts.with_name("r.h5.parts") / ".tmp-dead-1").write_bytes(b"half")
+    finished(parts, whole)
+
+
+def test_a_part_that_is_taken_away_is_made_again(parts: Path, whole: Path) -> None:
+    for victim in parts_of(parts)[:2]:
+        victim.unlink()
+    finished(parts, whole)
+
+
+@pytest.mark.parametrize("victim", [0, 1, 2])
+def test_a_chain_without_its_middle_is_no_run(victim: int, tmp_path: Path) -> None:
+    text = sweeps.spec("accelerated", rounds="60", record="every = 15")
+    with pytest.MonkeyPatch.context() as patch, sweeps.dying(patch, commits=3):
+        sweeps.run(text, tmp_path / "a.h5", leg_seconds=1e-9)
+    parts_of(tmp_path / "a.h5")[victim].unlink()
+    report = sweeps.run(text, tmp_path / "a.h5")
+    assert report.resumed == (0 if victim == 0 else 3)
+    assert fl.results(tmp_path / "a.h5").digest() == sweeps.digest(text, tmp_path / "b.h5")
+
+
+C, R, F, D = (layout.OUTCOMES.index(name) for name in ("completed", "running", "failed", "diverged"))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "expected"),
+    [
+        ([(0, 9, C)], [0]),
+        ([(0, 3, R), (3, 9, C)], [0, 1]),
+        ([(3, 9, C), (0, 3, R)], [1, 0]),
+        ([(0, 3, R), (5, 9, C)], [0]),
+        ([(3, 9, C)], []),
+        ([(0, 3, R), (0, 5, R), (5, 9, C)], [1, 2]),
+        # The longest first step is not always the one that leads furthest.
+        ([(0, 5, R), (0, 3, R), (3, 9, C)], [1, 2]),
+        ([(0, 9, C), (0, 3, R), (3, 9, C)], [0]),
+        ([(0, 0, F)], [0]),
+        ([(0, 0, F), (0, 9, C)], [1]),
+        ([(0, 3, R), (3, 3, F)], [0, 1]),
+        ([(0, 3, R), (3, 3, F), (3, 9, C)], [0, 2]),
+        # Of failures at one round one is enough.
+        ([(0, 3, F), (3, 3, F), (3, 3, F)], [0, 1]),
+        ([(0, 3, D), (3, 9, C)], [0]),
+    ],
+)
+def test_the_pieces_of_a_run_that_lead_furthest(pieces: list[tuple[int, int, int]], expected: list[int]) -> None:
+    columns = np.array(pieces)
+    run = {"begin": columns[:, 0], "round": columns[:, 1], "outcome": columns[:, 2]}
+    order = np.lexsort((-columns[:, 1], columns[:, 0]))
+    assert merging._chain(order, run) == expected
+
+
+# Files that are not whole, or not ours.
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.6, 0.99])
+def test_a_truncated_file_is_refused_and_left_as_it_is(share: float, whole: Path, tmp_path: Path) -> None:
+    path = tmp_path / "r.h5"
+    path.write_bytes(whole.read_bytes()[: int(share * whole.stat().st_size)])
+    before = path.read_bytes()
+    for attempt in (lambda: sweeps.run(TEXT, path), lambda: fl.results(path)):
+        with pytest.raises(FileFormatError, match=r"r\.h5: not a whole file"):
+            attempt()
+    assert path.read_bytes() == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["r.h5"]
+
+
+def test_a_part_cut_in_half_is_named_with_a_remedy(parts: Path, whole: Path) -> None:
+    victim = parts_of(parts)[1]
+    victim.write_bytes(victim.read_bytes()[: victim.stat().st_size // 2])
+    with pytest.raises(FileFormatError, match=rf"{victim.name}: .*move it away, and the same command will make"):
+        sweeps.run(TEXT, parts)
+    assert len(parts_of(parts)) == 4
+    victim.unlink()
+    finished(parts, whole)
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"\x89HDF\r\n\x1a\n" + bytes(100)])
+def test_a_file_that_is_not_hdf5_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "r.h5").write_bytes(content)
+    with pytest.raises(FileFormatError, match="not a whole file of fastldp sweep"):
+        sweeps.run(TEXT, tmp_path / "r.h5")
+    assert (tmp_path / "r.h5").read_bytes() == content
+
+
+def test_another_programs_hdf5_file_is_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "r.h5", "w") as file:
+        file["theirs"] = 1
+    with pytest.raises(FileFormatError, match="not one of fastldp sweep; choose another name"):
+        sweeps.run(TEXT, tmp_path / "r.h5")
+    with h5py.File(tmp_path / "r.h5") as file:
+        assert list(file) == ["theirs"]
+
+
+def test_a_file_of_another_schema_is_refused(whole: Path, tmp_path: Path) -> None:
+    shutil.copy(whole, tmp_path / "r.h5")
+    with h5py.File(tmp_path / "r.h5", "r+") as file:
+        file.attrs["schema"] = 99
+    with pytest.raises(FileFormatError, match="its schema is 99, this fastldp knows 1"):
+        fl.results(tmp_path / "r.h5")
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="a folder; give the name of a file"):
+        sweeps.run(TEXT, tmp_path)
+
+
+def test_what_the_working_folder_has_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "image").mkdir()
+    assert sweeps.run(TEXT, Path("r.h5")).completed == 12
+
+
+# Disks.
+
+LIMITED = """
+import resource, sys
+sys.path.insert(0, {tests!r})
+import fastldp as fl, sweeps
+from pathlib import Path
+from fastldp.errors import StoreError
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+try:
+    sweeps.run({text!r}, Path({path!r}))
+except StoreError as error:
+    print(error)
+"""
+
+
+def limited(text: str, path: Path, limit: int) -> str:
+    """What a sweep says that may write files of so many bytes at most."""
+    script = LIMITED.format(tests=str(Path(__file__).parent), text=text, path=str(path), limit=limit)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of file sizes are a thing of POSIX")
+@pytest.mark.parametrize("share", [0.5, 1.5])
+def test_a_full_disk_is_said_and_harms_nothing(share: float, tmp_path: Path) -> None:
+    """Half of a part fits; or a part, but not the file that it is folded into."""
+    first, second = (sweeps.spec(name, rounds="200", record="every = 1\nmodels = true") for name in ("isrl", "fedavg"))
+    sweeps.run(first, tmp_path / "r.h5")
+    size, before = (tmp_path / "r.h5").stat().st_size, fl.results(tmp_path / "r.h5").digest()
+    said = limited(second, tmp_path / "r.h5", int(share * size))
+    assert said.startswith(f"{tmp_path / 'r.h5'}: no space left on the disk; what is stored is safe; free some")
+    # In the second case the new runs are in a part.
+    assert (fl.results(tmp_path / "r.h5").digest() == before) is (share < 1)
+    sweeps.run(second, tmp_path / "r.h5")
+    sweeps.run(first, tmp_path / "b.h5")
+    sweeps.run(second, tmp_path / "b.h5")
+    assert fl.results(tmp_path / "r.h5").digest() == fl.results(tmp_path / "b.h5").digest()
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder_is_said(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    try:
+        with pytest.raises(StoreError, match="cannot be written there"):
+            sweeps.run(TEXT, tmp_path / "r.h5")
+    finally:
+        tmp_path.chmod(0o755)
+
+
+def test_a_drive_that_cannot_be_written_is_said() -> None:
+    # Not even root may make folders there.
+    with pytest.raises(StoreError, match=r"/proc/r\.h5: "):
+        sweeps.run(TEXT, Path("/proc/r.h5"))
+
+
+@pytest.mark.parametrize("code", ["EROFS", "EACCES"])
+def test_a_read_only_drive_is_said(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        number = getattr(errno, code)
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(StoreError, match=r"cannot be written there .*; choose a folder of yours"):
+        sweeps.run(TEXT, tmp_path / "r.h5")
+
+
+# Two at a time.
+
+
+def test_a_second_writer_is_told_who_the_first_is(tmp_path: Path) -> None:
+    with Store(tmp_path / "r.h5", session={}), pytest.raises(StoreError, match=rf"process {os.getpid()} on .*writing"):
+        sweeps.run(TEXT, tmp_path / "r.h5")
+    assert sweeps.run(TEXT, tmp_path / "r.h5").completed == 12
+
+
+def test_a_lock_whose_holder_died_is_free(tmp_path: Path) -> None:
+    (tmp_path / "r.h5.parts").mkdir()
+    (tmp_path / "r.h5.parts" / "lock").write_text("process 1 on another machine")
+    assert sweeps.run(TEXT, tmp_path / "r.h5").completed == 12
+
+
+def test_without_a_lock_nobody_is_kept_out(tmp_path: Path) -> None:
+    with Store(tmp_path / "r.h5", session={}):
+        assert sweeps.run(TEXT, tmp_path / "r.h5", lock=False).completed == 12
+
+
+def test_writers_that_come_at_the_same_moment_leave_one_file(tmp_path: Path, whole: Path) -> None:
+    refused: list[str] = []
+
+    def write() -> None:
+        try:
+            sweeps.run(TEXT, tmp_path / "r.h5", n_jobs=1)
+        except StoreError as error:
+            refused.append(str(error))
+
+    writers = [threading.Thread(target=write) for _ in range(6)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(refused) < 6
+    assert all("is writing it" in message for message in refused)
+    finished(tmp_path / "r.h5", whole)
+
+
+def test_a_reader_never_sees_less_than_before_while_a_writer_folds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MANY_PARTS", 3)
+    text = sweeps.spec("isrl", "accelerated", rounds="[30, 45, 60]", record="every = 15")
+    writer = threading.Thread(target=lambda: sweeps.run(text, tmp_path / "r.h5", leg_seconds=1e-9, n_jobs=1))
+    writer.start()
+    seen = [0]
+    while writer.is_alive():
+        try:
+            seen.append(len(fl.results(tmp_path / "r.h5")))
+        except FileNotFoundError:  # nothing is written yet
+            assert seen == [0]
+    writer.join()
+    assert seen == sorted(seen)
+    assert len(fl.results(tmp_path / "r.h5")) == 27
+
+
+# For readers without fastldp.
+
+
+def test_a_plain_h5py_user_can_read_it(whole: Path) -> None:
+    with h5py.File(whole) as file:
+        runs, settings = file["runs"], file["settings"]
+        assert (file.attrs["format"], file.attrs["schema"]) == ("fastldp sweep", 1)
+        names = h5py.check_enum_dtype(runs["outcome"].dtype)
+        assert names == {"completed": 0, "diverged": 1, "failed": 2, "running": 3}
+        for k, run in enumerate(fl.results(whole)):
+            begin, end = runs["distance/starts"][k : k + 2]
+            np.testing.assert_array_equal(runs["distance/values"][begin:end], run.distance)
+            begin, end = runs["x/starts"][k : k + 2]
+            np.testing.assert_array_equal(runs["x/values"][begin:end], run.x)
+            setting = runs["setting"][k]
+            begin, end = settings["rounds/starts"][setting : setting + 2]
+            np.testing.assert_array_equal(settings["rounds/values"][begin:end], run.rounds)
+            assert runs["optimality"][k] == run.optimality[-1]
+
+
+def test_the_file_says_what_made_it(whole: Path) -> None:
+    provenance = fl.results(whole)[0].provenance
+    assert provenance["fastldp"] == fl.__version__
+    assert provenance["packages"]["numpy"] == np.__version__
+    assert provenance["spec"] == TEXT
+    assert {"fingerprint", "version", "machine", "started", "backend"} <= provenance.keys()
+
+
+def test_compression_pays_for_itself(tmp_path: Path) -> None:
+    text = sweeps.spec("primal_dual", rounds="5000", repetitions=8, record="every = 5")
+    sweeps.run(text, tmp_path / "r.h5")
+    with h5py.File(tmp_path / "r.h5") as file:
+        values = file["runs/consensus/values"]
+        assert values.compression == "gzip"
+        assert values.id.get_storage_size() < values.nbytes

@@ -148,7 +148,7 @@ def test_plot_draws_what_was_chosen(folder: Path, capsys: pytest.CaptureFixture[
 
 # Real processes. Long enough that one is still at work when it is stopped; the trials share one undisturbed sweep.
 
-LONG = SPEC.format(rounds=150_000, more=200_000)
+LONG = SPEC.format(rounds=50_000, more=60_000)
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +200,7 @@ def test_kills_at_random_moments_lose_nothing(undisturbed: str, tmp_path: Path) 
         time.sleep(chance.uniform(0, 1))
         process.kill()
         process.communicate()
-    out, err = start(tmp_path).communicate(timeout=120)
-    assert "Traceback" not in err
+    last = start(tmp_path)
+    _, err = last.communicate(timeout=120)
+    assert last.returncode == 0, err
     assert fl.results(tmp_path / "s.h5").digest() == undisturbed

@@ -47,8 +47,10 @@ every = 500
 # The backends, their share of the kills, and a word in the command line of their workers.
 BACKENDS = {"threads": (0.4, ""), "loky": (0.3, "LokyProcess"), "dask": (0.3, "spawn_main")}
 LEG_SECONDS = 0.3
-# A kill comes between the start of a process and so many seconds later.
-LATEST = 6.0
+# A kill comes so many seconds at most after the start of its victim.
+LATEST = 5.0
+# Where there are workers, so many of the kills are theirs.
+WORKERS_SHARE = 0.6
 
 Runs = dict[tuple[str, ...], str]
 
@@ -100,7 +102,6 @@ class Trial:
         while self.parents + self.workers < kills:
             process = self._start()
             while process.poll() is None and self.parents + self.workers < kills:
-                time.sleep(self.chance.uniform(0, LATEST))
                 self._kill(process)
             if process.poll() is None:
                 process.wait()
@@ -124,17 +125,23 @@ class Trial:
         )
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
-        """The parent, or one of its workers."""
+        """The parent, or a worker once there are some."""
         word = BACKENDS[self.backend][1]
-        found = [child for child in children(process.pid) if word and word in command_line(child)]
-        victim = self.chance.choice(found) if found and self.chance.random() < 0.6 else process.pid
-        if process.poll() is not None:
+        aims_at_worker = bool(word) and self.chance.random() < WORKERS_SHARE
+        found = [process.pid]
+        while aims_at_worker and process.poll() is None:
+            found = [child for child in children(process.pid) if word in command_line(child)]
+            if found:
+                break
+            time.sleep(0.1)
+        time.sleep(self.chance.uniform(0, LATEST))
+        if process.poll() is not None or not found:
             return
         try:
-            os.kill(victim, signal.SIGKILL)
-        except ProcessLookupError:
+            os.kill(self.chance.choice(found), signal.SIGKILL)
+        except ProcessLookupError:  # it has ended by itself
             return
-        if victim == process.pid:
+        if found == [process.pid]:
             self.parents += 1
             process.wait()
         else:

@@ -109,12 +109,12 @@ def running(arguments: list[str]) -> Iterator["subprocess.Popen[str]"]:
 
 
 def busy(process: int, backend: str) -> list[int]:
-    """Workers that have used a second, so that they are there and at work."""
+    """Workers that have used two seconds: those are at work, and no longer starting."""
     found = []
     for child in children(process):
         if named(child, WORKERS[backend]):
             used = sum(map(int, Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]))
-            if used > os.sysconf("SC_CLK_TCK"):
+            if used > 2 * os.sysconf("SC_CLK_TCK"):
                 found.append(child)
     return found
 

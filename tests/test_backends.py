@@ -143,6 +143,21 @@ def test_blocks_of_a_killed_worker_are_run_again_with_the_bits_of_threads(
     assert fl.results(tmp_path / "r.h5").digest() == expected_of_long
 
 
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
+def test_workers_of_a_killed_parent_leave(tmp_path: Path) -> None:
+    arguments = command(tmp_path / "r.h5", tmp_path / "run.py", LONG, backend="loky", n_jobs=2)
+    with running(arguments) as process:
+        while process.poll() is None and not busy(process.pid, "loky"):
+            time.sleep(0.05)
+        workers = [child for child in children(process.pid) if named(child, WORKERS["loky"])]
+        process.kill()
+        for _ in range(600):
+            if not any(named(worker, WORKERS["loky"]) for worker in workers):
+                return
+            time.sleep(0.1)
+    pytest.fail(f"{workers} are still there")
+
+
 # Addresses.
 
 

@@ -75,12 +75,12 @@ def complete(
 ) -> Batch:
     """Run blocks to their end; one that is not there after so many seconds, or at a stop, is left where it is.
 
-    `parent` is the process that wants them.
+    `parent` is the process that wants them, where it is on this machine.
     """
     if os.getpid() != parent and threading.current_thread() is threading.main_thread():
         # Ctrl-C reaches all processes of a terminal; the parent hears it, and workers hand over what they have.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if os.getppid() == parent:
+    if parent not in (0, os.getpid()):
         _leave_with(parent)
     legs: list[Leg] = []
     ledgers: dict[str, dict[str, Any] | None] = {}

@@ -127,7 +127,7 @@ def plot_results(results: Results, ax: Axes | None = None, *, x: str, by: Sequen
     ax.set_yscale("log")
     ax.set_ylabel(f"{measure}, mean ± std")
     ax.grid(True, which="major", alpha=0.3)
-    if ax.get_legend_handles_labels()[1] != [""]:
+    if any(ax.get_legend_handles_labels()[1]):
         ax.legend(frameon=False)
     return ax
 

@@ -60,7 +60,8 @@ def spec(
 
 
 def run(text: str, path: Path, **options: Any) -> fl.sweep.Report:
-    return fl.sweep.run(text, path, **({"given": DATA, "n_jobs": 2} | options))
+    chosen: dict[str, Any] = {"given": DATA, "n_jobs": 2} | options
+    return fl.sweep.run(text, path, **chosen)
 
 
 def digest(text: str, path: Path, **options: Any) -> str:

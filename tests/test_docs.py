@@ -1,5 +1,6 @@
 """Every example in a docstring and in the README runs; every command the README shows exists."""
 
+import dataclasses
 import doctest
 import importlib
 import pkgutil
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import fastldp
+from fastldp.sweep import spec as specs
+from fastldp.sweep.sources import Source
 
 README = Path(__file__).parent.parent / "README.md"
 MODULES = ["fastldp", *(module.name for module in pkgutil.walk_packages(fastldp.__path__, "fastldp."))]
@@ -49,6 +52,30 @@ def test_the_public_functions_have_examples() -> None:
 def test_readme_python_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     exec(compile(block, "README.md", "exec"), {})
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (Path(fastldp.__file__).parent / "sweep" / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def test_the_pages_of_sweeps_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (spec,) = blocks("SPEC.md", "toml")
+    assert fastldp.sweep.run(spec, "sweep.h5").sound
+    for example in blocks("RESULTS.md", "python"):
+        exec(compile(example, "RESULTS.md", "exec"), {})
+    assert "PrimalDual" in capsys.readouterr().out
+
+
+def test_the_page_of_specifications_has_every_key() -> None:
+    text = (Path(fastldp.__file__).parent / "sweep" / "SPEC.md").read_text(encoding="utf-8")
+    tables = (specs.ROOT_KEYS[:4], Source.KEYS, specs.PROBLEM_KEYS, specs.BUDGET_KEYS, specs.RECORD_KEYS)
+    parameters = {field.name for kind in specs.METHODS.values() for field in dataclasses.fields(kind)}
+    for key in {key for table in tables for key in table} | parameters | {*specs.METHODS} | {*specs.REGULARIZERS}:
+        assert re.search(rf"`\"?{key}\"?`", text), key
 
 
 def test_readme_scripts_exist() -> None:

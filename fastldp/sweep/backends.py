@@ -144,18 +144,20 @@ class Dask(Cluster):
             raise MissingExtraError("distributed", "dask")
         self._distributed: Any = import_module("distributed")
         self._client = self._cluster = None
-        if address is None:
-            workers = engine.available_cores() if slots is None else slots
-            # No dashboard: it would want a port, and another package.
-            self._cluster = self._distributed.LocalCluster(
-                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
-            )
+        self._data: list[Any] = []
         try:
+            if address is None:
+                workers = engine.available_cores() if slots is None else slots
+                # No dashboard: it would want a port, and another package.
+                self._cluster = self._distributed.LocalCluster(
+                    n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+                )
             self._client = self._distributed.Client(self._cluster or address, timeout="30s", set_as_default=False)
             found = sum(self._client.ncores().values())
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             self.close()
-            raise BackendError(f"address = {address!r}: no Dask scheduler answers there ({error})") from error
+            where = "no Dask scheduler answers there" if address else "no Dask cluster could be started here"
+            raise BackendError(f"address = {address!r}: {where} ({error})") from error
         if found == 0:
             self.close()
             raise BackendError(f"address = {address!r}: the scheduler has no workers; start some with dask worker")
@@ -167,7 +169,6 @@ class Dask(Cluster):
             TimeoutError,
         )
         super().__init__(grounds, found if slots is None else min(slots, found))
-        self._data: list[Any] = []
 
     def _send(self, task: Task, leg: float) -> Any:
         assert self._client is not None

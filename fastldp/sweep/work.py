@@ -76,11 +76,13 @@ def complete(
 ) -> Batch:
     """Run blocks to their end; one that is not there after so many seconds, or at a stop, is left where it is.
 
-    `parent` is the process that wants them.
+    `parent` is the process that wants them, where it is on this machine.
     """
     if os.getpid() != parent and threading.current_thread() is threading.main_thread():
         # Ctrl-C reaches all processes of a terminal; the parent hears it, and workers hand over what they have.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if parent not in (0, os.getpid()):
+        _leave_with(parent)
     legs: list[Leg] = []
     ledgers: dict[str, dict[str, Any] | None] = {}
     for block in blocks:
@@ -88,6 +90,18 @@ def complete(
             break
         legs += _complete(ground, block, ledgers, seconds=seconds, threads=threads, stop=stop)
     return Batch(legs, ledgers, sum(leg.end - leg.begin for leg in legs))
+
+
+@lru_cache(maxsize=1)
+def _leave_with(parent: int) -> None:
+    """End this process soon after its parent was killed: nobody would take what it makes, or ever stop it."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _complete(

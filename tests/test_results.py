@@ -1,0 +1,181 @@
+"""Results: filters, tables, means with error bars, curves and pictures are those of the runs they come from."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fastldp as fl
+import sweeps
+from fastldp.errors import ArgumentError, MissingExtraError, StoreError, UnknownNameError
+
+TEXT = sweeps.spec("primal_dual", "isrl", record="every = 10\nobjective = true")
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> fl.sweep.Results:
+    path = tmp_path_factory.mktemp("results") / "r.h5"
+    sweeps.run(TEXT, path)
+    return fl.results(path)
+
+
+@pytest.fixture(scope="module")
+def diverged(tmp_path_factory: pytest.TempPathFactory) -> fl.sweep.Results:
+    """Steps of which one diverges."""
+    path = tmp_path_factory.mktemp("results") / "r.h5"
+    method = 'name = "ISRLDP"\nstep = [0.1, 1e30]'
+    sweeps.run(sweeps.spec(method, problem='loss = "squared"', budget="", rounds="40", record="every = 10"), path)
+    return fl.results(path)
+
+
+def test_runs_are_in_the_order_of_their_parameters(found: fl.sweep.Results) -> None:
+    chosen = found.where(method="ISRLDP", step=0.1)
+    assert [(run.parameters["rounds"], run.repetition) for run in chosen] == [
+        (T, k) for T in (30, 50) for k in range(3)
+    ]
+
+
+def test_where_takes_values_lists_and_functions(found: fl.sweep.Results) -> None:
+    assert len(found) == 24
+    assert len(found.where(rounds=30)) == 12
+    assert len(found.where(rounds=[30, 50], method="ISRLDP")) == 12
+    assert len(found.where(rounds=np.array([30]))) == 12
+    assert len(found.where(step=lambda step: step is not None and step > 0.2)) == 6
+    assert len(found.where(repetition=range(2), outcome="completed")) == 16
+
+
+def test_where_of_nothing_can_be_narrowed_further(found: fl.sweep.Results) -> None:
+    assert len(found.where(rounds=999).where(method="ISRLDP")) == 0
+
+
+def test_a_parameter_that_does_not_exist_is_named_with_the_nearest(found: fl.sweep.Results) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'rounds'"):
+        found.where(round=30)
+    with pytest.raises(UnknownNameError, match="did you mean 'optimality'"):
+        found.means(measure="optimalty")
+    with pytest.raises(UnknownNameError, match="by = 'steps'"):
+        found.curves("steps")
+
+
+def test_what_varies_is_what_was_a_list(found: fl.sweep.Results) -> None:
+    assert set(found.varying) == {"method", "step", "rounds", "allocation"}
+
+
+def test_the_table_has_a_row_a_run(found: fl.sweep.Results) -> None:
+    table = found.table()
+    assert {column.shape for column in table.values()} == {(24,)}
+    for k, run in enumerate(found):
+        assert table["optimality"][k] == run.optimality[-1]
+        assert table["objective"][k] == run.objective[-1]
+        assert table["rounds"][k] == table["round"][k] == run.parameters["rounds"]
+        assert table["repetition"][k] == run.repetition
+
+
+def test_the_records_have_a_row_a_recorded_round(found: fl.sweep.Results) -> None:
+    records = found.where(rounds=50).records()
+    assert {column.size for column in records.values()} == {12 * 5}
+    assert records["round"][:5].tolist() == [10, 20, 30, 40, 50]
+    np.testing.assert_array_equal(records["optimality"][:5], found.where(rounds=50)[0].optimality)
+
+
+def test_means_have_error_bars_of_the_repetitions(found: fl.sweep.Results) -> None:
+    means = found.means()
+    assert [mean.runs for mean in means] == [3] * 8
+    for mean in means:
+        values = [run.optimality[-1] for run in found.where(**mean.label)]
+        assert mean.mean == pytest.approx(np.mean(values))
+        assert mean.std == pytest.approx(np.std(values))
+        assert mean.error == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
+
+
+def test_means_can_be_grouped(found: fl.sweep.Results) -> None:
+    labels = [(mean.label, mean.runs) for mean in found.means("method", "rounds")]
+    assert ({"method": "ISRLDP", "rounds": 30}, 6) in labels
+    assert len(labels) == 4
+
+
+def test_curves_are_means_along_the_rounds(found: fl.sweep.Results) -> None:
+    chosen = found.where(method="ISRLDP", rounds=50)
+    curves = chosen.curves("step")
+    assert [curve.label for curve in curves] == [{"step": 0.1}, {"step": 0.3}]
+    np.testing.assert_array_equal(curves[0].rounds, [10, 20, 30, 40, 50])
+    np.testing.assert_allclose(curves[0].mean, np.mean([run.optimality for run in chosen.where(step=0.1)], axis=0))
+
+
+def test_curves_of_different_rounds_are_not_averaged(found: fl.sweep.Results) -> None:
+    with pytest.raises(ArgumentError, match="recorded at different rounds; name more"):
+        found.curves("method")
+
+
+def test_runs_that_diverged_are_in_no_mean_and_end_their_curve(diverged: fl.sweep.Results) -> None:
+    good, bad = diverged.means()
+    assert (good.runs, bad.runs) == (3, 0)
+    assert np.isnan(bad.mean)
+    good_curve, bad_curve = diverged.curves()
+    np.testing.assert_array_equal(bad_curve.rounds, good_curve.rounds)
+    assert np.isnan(bad_curve.mean[-1])
+    assert "3 completed, 3 diverged" in diverged.summary()
+
+
+def test_pandas_has_the_same_columns(found: fl.sweep.Results) -> None:
+    pytest.importorskip("pandas")
+    frame = found.to_pandas()
+    assert list(frame.columns) == list(found.table())
+    assert frame.groupby("rounds").optimality.count().tolist() == [12, 12]
+    assert len(found.to_pandas(records=True)) == 12 * 3 + 12 * 5
+
+
+def test_xarray_has_runs_and_records_as_dimensions(found: fl.sweep.Results) -> None:
+    pytest.importorskip("xarray")
+    dataset = found.to_xarray()
+    assert dataset.optimality.shape == (24, 5)
+    assert found.where(rounds=999).to_xarray().optimality.shape == (0, 0)
+    short = dataset.isel(run=int(np.flatnonzero(dataset.rounds.values == 30)[0]))
+    assert short["round"].values[:3].tolist() == [10, 20, 30]
+    assert np.isnan(short.optimality.values[3:]).all()
+
+
+@pytest.mark.parametrize(("package", "call"), [("pandas", "to_pandas"), ("xarray", "to_xarray")])
+def test_a_package_that_is_not_installed_is_named(
+    package: str, call: str, found: fl.sweep.Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"{package} is not installed; pip install 'fastldp\[tables\]'"):
+        getattr(found, call)()
+
+
+def test_the_summary_is_aligned(found: fl.sweep.Results) -> None:
+    first, _, *rows = found.summary().splitlines()
+    assert first == "24 runs of 8 settings: 24 completed"
+    assert len({len(row) for row in rows}) == 1
+    assert "± error" in rows[0]
+
+
+def test_models_that_were_not_recorded_are_said_to_be_missing(found: fl.sweep.Results) -> None:
+    with pytest.raises(StoreError, match=r"models = true in the table \[record\]"):
+        _ = found[0].models
+
+
+def test_a_plot_has_a_line_for_each_of_what_varies(found: fl.sweep.Results) -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    of_isrl = found.where(method="ISRLDP")
+    for chosen, x, lines in ((found, "rounds", 4), (found.where(rounds=50), "round", 4), (of_isrl, "step", 2)):
+        axes = chosen.plot(x=x)
+        assert len(axes.get_legend_handles_labels()[1]) == lines
+        axes.figure.clear()
+
+
+def test_a_plot_against_what_some_runs_do_not_have_is_refused(found: fl.sweep.Results) -> None:
+    with pytest.raises(ArgumentError, match="not all runs have a number or a name there"):
+        found.plot(x="step")
+
+
+def test_what_diverged_can_be_plotted(diverged: fl.sweep.Results) -> None:
+    for x in ("step", "round"):
+        diverged.plot(x=x).figure.clear()
+
+
+def test_results_that_do_not_exist(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there are no results of a sweep"):
+        fl.results(tmp_path / "nowhere.h5")

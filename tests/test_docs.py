@@ -72,7 +72,8 @@ def test_the_pages_of_sweeps_run(
 
 def test_the_page_of_specifications_has_every_key() -> None:
     text = (Path(fastldp.__file__).parent / "sweep" / "SPEC.md").read_text(encoding="utf-8")
-    tables = (specs.ROOT_KEYS[:4], Source.KEYS, specs.PROBLEM_KEYS, specs.BUDGET_KEYS, specs.RECORD_KEYS)
+    kinds = [kind.keys for kind in specs.KINDS.values()]
+    tables = (specs.ROOT_KEYS[:4], Source.KEYS, *kinds, specs.BUDGET_KEYS, specs.RECORD_KEYS)
     parameters = {field.name for kind in specs.METHODS.values() for field in dataclasses.fields(kind)}
     for key in {key for table in tables for key in table} | parameters | {*specs.METHODS} | {*specs.REGULARIZERS}:
         assert re.search(rf"`\"?{key}\"?`", text), key

@@ -51,6 +51,10 @@ def test_the_public_functions_have_examples() -> None:
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL))
 def test_readme_python_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    (spec,) = re.findall(r"```toml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    short = spec.replace("from = 500, to = 4000, by = 500", "from = 5, to = 10, by = 5")
+    assert short != spec
+    Path("first.toml").write_text(short.replace("repetitions = 20", "repetitions = 2"), encoding="utf-8")
     exec(compile(block, "README.md", "exec"), {})
 
 

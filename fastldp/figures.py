@@ -135,8 +135,10 @@ def plot_results(results: Results, ax: Axes | None = None, *, x: str, by: Sequen
 def _band(
     ax: Axes, x: NDArray[Any], mean: NDArray[np.float64], spread: NDArray[np.float64], color: int, label: str
 ) -> None:
-    # On a log axis the lower edge of the band must stay above zero.
-    ax.fill_between(x, np.maximum(mean - spread, mean * 1e-2), mean + spread, color=f"C{color}", alpha=0.2, linewidth=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # of runs that diverged
+        # On a log axis the lower edge of the band must stay above zero.
+        low, high = np.maximum(mean - spread, mean * 1e-2), mean + spread
+    ax.fill_between(x, low, high, color=f"C{color}", alpha=0.2, linewidth=0)
     ax.plot(x, mean, color=f"C{color}", label=label)
 
 

@@ -88,10 +88,11 @@ class Trial:
         self.backend, self.folder, self.expected, self.chance = backend, folder, expected, chance
         self.parents = self.workers = self.commands = self.lost = self.unreadable = self.sweeps = self.different = 0
         self.finished: Runs = {}
+        self.disturbed = False
 
     @property
     def sound(self) -> bool:
-        return not (self.lost or self.unreadable or self.different)
+        return self.sweeps > 0 and not (self.lost or self.unreadable or self.different)
 
     def row(self) -> str:
         same = f"{self.sweeps - self.different} of {self.sweeps}"
@@ -108,7 +109,7 @@ class Trial:
             self._look()
             if process.returncode == 0:
                 self._compare()
-        if self.path.parent.joinpath(f"{self.path.name}.parts").exists() or self.path.exists():
+        if self.disturbed:
             self._start().wait()
             self._compare()
 
@@ -141,6 +142,7 @@ class Trial:
             os.kill(self.chance.choice(found), signal.SIGKILL)
         except ProcessLookupError:  # it has ended by itself
             return
+        self.disturbed = True
         if found == [process.pid]:
             self.parents += 1
             process.wait()
@@ -160,8 +162,8 @@ class Trial:
 
     def _compare(self) -> None:
         self._look()
-        self.different += fl.results(self.path).digest() != self.expected
-        self.finished = {}
+        self.different += not self.path.exists() or fl.results(self.path).digest() != self.expected
+        self.finished, self.disturbed = {}, False
         self.sweeps += 1
 
 

@@ -418,11 +418,13 @@ class Curve:
 
     @property
     def mean(self) -> Array:
-        return np.asarray(self.values.mean(axis=0))
+        with np.errstate(over="ignore", invalid="ignore"):  # of runs that diverged
+            return np.asarray(self.values.mean(axis=0))
 
     @property
     def std(self) -> Array:
-        return np.asarray(self.values.std(axis=0))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(self.values.std(axis=0))
 
 
 def flat(parameters: dict[str, Any]) -> dict[str, Any]:

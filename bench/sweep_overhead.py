@@ -94,7 +94,7 @@ def measure(text: str, folder: Path, n_jobs: int) -> tuple[float, float, int, Pa
     target = folder / f"{time.perf_counter_ns()}.h5"
     with kernels_timed() as clock:
         began = time.perf_counter()
-        report = fl.sweep.run(text, target, n_jobs=n_jobs)
+        report = fl.sweep(text, target, n_jobs=n_jobs)
         return time.perf_counter() - began, clock.seconds, report.completed, target
 
 

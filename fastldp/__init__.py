@@ -20,8 +20,8 @@ from fastldp.solve import solve
 from fastldp.tuning import Tuned, grid, tune
 
 if TYPE_CHECKING:
-    from fastldp import sweep
-    from fastldp.sweep import results
+    from fastldp import sweeping
+    from fastldp.sweeping import results, sweep
 
 try:
     __version__ = _version("fastldp")
@@ -30,11 +30,11 @@ except _NotInstalled:  # imported from a checkout
 
 
 def __getattr__(name: str) -> Any:
-    """`sweep` and `results` bring h5py along, so they are loaded when they are first used."""
-    if name not in ("sweep", "results"):
+    """What brings h5py along is loaded when it is first used."""
+    if name not in ("sweep", "results", "sweeping"):
         raise AttributeError(f"module 'fastldp' has no attribute {name!r}")
-    module = import_module("fastldp.sweep")
-    return module if name == "sweep" else module.results
+    module = import_module("fastldp.sweeping")
+    return module if name == "sweeping" else getattr(module, name)
 
 
 __all__ = [
@@ -71,6 +71,7 @@ __all__ = [
     "results",
     "solve",
     "sweep",
+    "sweeping",
     "theory",
     "tune",
 ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from fastldp.auditing import Audit
     from fastldp.solution import Solution
-    from fastldp.sweep.reading import Mean, Results
+    from fastldp.sweeping.reading import Mean, Results
 
 
 def save(axes: Axes, path: str | os.PathLike[str]) -> None:

@@ -63,7 +63,7 @@ def main() -> int:
     print(f"{arguments.kills} kills, seed {arguments.seed}")
     with tempfile.TemporaryDirectory() as folder:
         undisturbed = Path(folder) / "undisturbed.h5"
-        fl.sweep.run(SPEC, undisturbed)
+        fl.sweep(SPEC, undisturbed)
         expected = fl.results(undisturbed)
         print(f"{len(expected)} runs, undisturbed digest {expected.digest()[:16]}\n")
         heads = f"{'parents':>8} {'workers':>8} {'commands':>9} {'lost':>5} {'unreadable':>11}"
@@ -201,6 +201,6 @@ def command_line(process: int) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--sweep"]:  # one of the commands that are killed
-        fl.sweep.run(SPEC, sys.argv[2], backend=sys.argv[3], leg_seconds=LEG_SECONDS)
+        fl.sweep(SPEC, sys.argv[2], backend=sys.argv[3], leg_seconds=LEG_SECONDS)
     else:
         sys.exit(main())

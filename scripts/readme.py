@@ -32,7 +32,8 @@ def main() -> None:
     for name in ("fig1", "fig2"):
         shutil.copyfile(folder / f"{name}.png", PICTURES / f"{name}.png")
     final_errors(folder / "fig1.csv")
-    print((folder / "verdicts.md").read_text(encoding="utf-8"))
+    for name in ("fig1", "fig2", "table1"):
+        print((folder / f"{name}-verdicts.md").read_text(encoding="utf-8"))
     conversions()
     audits()
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import fastldp as fl
-from fastldp.sweep.store import Store
+from fastldp.sweeping.store import Store
 
 
 class Died(Exception):
@@ -59,9 +59,9 @@ def spec(
     return head + tables + "".join(f"[[method]]\n{METHODS.get(name, name)}\n" for name in methods or ("isrl",))
 
 
-def run(text: str, path: Path, **options: Any) -> fl.sweep.Report:
+def run(text: str, path: Path, **options: Any) -> fl.sweeping.Report:
     chosen: dict[str, Any] = {"given": DATA, "n_jobs": 2} | options
-    return fl.sweep.run(text, path, **chosen)
+    return fl.sweep(text, path, **chosen)
 
 
 def digest(text: str, path: Path, **options: Any) -> str:

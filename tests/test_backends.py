@@ -18,7 +18,7 @@ import pytest
 import fastldp as fl
 import sweeps
 from fastldp.errors import MissingExtraError
-from fastldp.sweep import backends
+from fastldp.sweeping import backends
 
 TESTS = Path(__file__).parent
 TEXT = sweeps.spec("isrl", "scaffold", record="every = 10\nobjective = true")
@@ -173,7 +173,7 @@ sys.path.insert(0, {str(TESTS)!r})
 import distributed
 import fastldp as fl
 import sweeps
-from fastldp.sweep.ground import Ground
+from fastldp.sweeping.ground import Ground
 
 LOG = Path({str(tmp_path)!r}) / "unpickled"
 
@@ -213,8 +213,8 @@ sys.path.insert(0, {str(TESTS)!r})
 import ray
 import fastldp as fl
 import sweeps
-from fastldp.sweep import backends
-from fastldp.sweep.ground import Ground
+from fastldp.sweeping import backends
+from fastldp.sweeping.ground import Ground
 
 LOG = Path({str(tmp_path)!r}) / "unpickled"
 
@@ -250,7 +250,7 @@ def test_an_address_where_nobody_answers_is_an_error(tmp_path: Path) -> None:
         f"""
 import sys
 sys.path.insert(0, {str(TESTS)!r})
-from fastldp.sweep import backends
+from fastldp.sweeping import backends
 from fastldp.errors import BackendError
 import distributed
 client = distributed.Client

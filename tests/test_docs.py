@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import fastldp
-from fastldp.sweep import spec as specs
-from fastldp.sweep.sources import Source
+from fastldp.sweeping import spec as specs
+from fastldp.sweeping.sources import Source
 
 README = Path(__file__).parent.parent / "README.md"
 MODULES = ["fastldp", *(module.name for module in pkgutil.walk_packages(fastldp.__path__, "fastldp."))]
@@ -59,7 +59,7 @@ def test_readme_python_runs(block: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def blocks(page: str, language: str) -> list[str]:
-    text = (Path(fastldp.__file__).parent / "sweep" / page).read_text(encoding="utf-8")
+    text = (Path(fastldp.__file__).parent / "sweeping" / page).read_text(encoding="utf-8")
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
@@ -68,14 +68,14 @@ def test_the_pages_of_sweeps_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (spec,) = blocks("SPEC.md", "toml")
-    assert fastldp.sweep.run(spec, "sweep.h5").sound
+    assert fastldp.sweep(spec, "sweep.h5").sound
     for example in blocks("RESULTS.md", "python"):
         exec(compile(example, "RESULTS.md", "exec"), {})
     assert "PrimalDual" in capsys.readouterr().out
 
 
 def test_the_page_of_specifications_has_every_key() -> None:
-    text = (Path(fastldp.__file__).parent / "sweep" / "SPEC.md").read_text(encoding="utf-8")
+    text = (Path(fastldp.__file__).parent / "sweeping" / "SPEC.md").read_text(encoding="utf-8")
     kinds = [kind.keys for kind in specs.KINDS.values()]
     tables = (specs.ROOT_KEYS[:4], Source.KEYS, *kinds, specs.BUDGET_KEYS, specs.RECORD_KEYS)
     parameters = {field.name for kind in specs.METHODS.values() for field in dataclasses.fields(kind)}

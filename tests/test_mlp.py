@@ -455,7 +455,7 @@ step = 0.8
 def test_a_sweep_over_networks_has_the_numbers_of_solves(tmp_path: Path) -> None:
     images, labels = data()
     given = {"digits": (images, labels, images[:20], labels[:20])}
-    report = fl.sweep.run(SWEEP, tmp_path / "nets.h5", given=given)
+    report = fl.sweep(SWEEP, tmp_path / "nets.h5", given=given)
     assert (report.completed, report.failed) == (8, 0)
     found = fl.results(tmp_path / "nets.h5")
     rows, owners = fl.datasets.sample(labels, 3, "label", sizes=[20, 12, 17], share=0.5)
@@ -485,8 +485,8 @@ def test_a_sweep_over_networks_has_the_numbers_of_solves(tmp_path: Path) -> None
 def test_a_sweep_goes_on_in_the_middle_of_a_network(tmp_path: Path) -> None:
     """Legs of next to no time: every run is written down and taken up again after every segment."""
     given = {"digits": data()}
-    fl.sweep.run(SWEEP, tmp_path / "whole.h5", given=given)
-    fl.sweep.run(SWEEP, tmp_path / "pieces.h5", given=given, leg_seconds=1e-9)
+    fl.sweep(SWEEP, tmp_path / "whole.h5", given=given)
+    fl.sweep(SWEEP, tmp_path / "pieces.h5", given=given, leg_seconds=1e-9)
     whole, pieces = fl.results(tmp_path / "whole.h5"), fl.results(tmp_path / "pieces.h5")
     assert whole.digest() == pieces.digest()
     assert np.isnan(whole.table()["test_accuracy"]).all()
@@ -500,4 +500,4 @@ def test_a_sweeps_images_need_a_network(tmp_path: Path) -> None:
         ("sizes = [[20, 12, 17]]", "sizes = 100", "line 10, network.sizes: "),
     ):
         with pytest.raises(fl.errors.SpecError, match=message):
-            fl.sweep.run(SWEEP.replace(old, new), tmp_path / "no.h5", given={"digits": data()})
+            fl.sweep(SWEEP.replace(old, new), tmp_path / "no.h5", given={"digits": data()})

@@ -14,14 +14,14 @@ TEXT = sweeps.spec("primal_dual", "isrl", record="every = 10\nobjective = true")
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> fl.sweep.Results:
+def found(tmp_path_factory: pytest.TempPathFactory) -> fl.sweeping.Results:
     path = tmp_path_factory.mktemp("results") / "r.h5"
     sweeps.run(TEXT, path)
     return fl.results(path)
 
 
 @pytest.fixture(scope="module")
-def diverged(tmp_path_factory: pytest.TempPathFactory) -> fl.sweep.Results:
+def diverged(tmp_path_factory: pytest.TempPathFactory) -> fl.sweeping.Results:
     """Steps of which one diverges."""
     path = tmp_path_factory.mktemp("results") / "r.h5"
     method = 'name = "ISRLDP"\nstep = [0.1, 1e30]'
@@ -29,14 +29,14 @@ def diverged(tmp_path_factory: pytest.TempPathFactory) -> fl.sweep.Results:
     return fl.results(path)
 
 
-def test_runs_are_in_the_order_of_their_parameters(found: fl.sweep.Results) -> None:
+def test_runs_are_in_the_order_of_their_parameters(found: fl.sweeping.Results) -> None:
     chosen = found.where(method="ISRLDP", step=0.1)
     assert [(run.parameters["rounds"], run.repetition) for run in chosen] == [
         (T, k) for T in (30, 50) for k in range(3)
     ]
 
 
-def test_where_takes_values_lists_and_functions(found: fl.sweep.Results) -> None:
+def test_where_takes_values_lists_and_functions(found: fl.sweeping.Results) -> None:
     assert len(found) == 24
     assert len(found.where(rounds=30)) == 12
     assert len(found.where(rounds=[30, 50], method="ISRLDP")) == 12
@@ -45,11 +45,11 @@ def test_where_takes_values_lists_and_functions(found: fl.sweep.Results) -> None
     assert len(found.where(repetition=range(2), outcome="completed")) == 16
 
 
-def test_where_of_nothing_can_be_narrowed_further(found: fl.sweep.Results) -> None:
+def test_where_of_nothing_can_be_narrowed_further(found: fl.sweeping.Results) -> None:
     assert len(found.where(rounds=999).where(method="ISRLDP")) == 0
 
 
-def test_a_parameter_that_does_not_exist_is_named_with_the_nearest(found: fl.sweep.Results) -> None:
+def test_a_parameter_that_does_not_exist_is_named_with_the_nearest(found: fl.sweeping.Results) -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'rounds'"):
         found.where(round=30)
     with pytest.raises(UnknownNameError, match="did you mean 'optimality'"):
@@ -58,11 +58,11 @@ def test_a_parameter_that_does_not_exist_is_named_with_the_nearest(found: fl.swe
         found.curves("steps")
 
 
-def test_what_varies_is_what_was_a_list(found: fl.sweep.Results) -> None:
+def test_what_varies_is_what_was_a_list(found: fl.sweeping.Results) -> None:
     assert set(found.varying) == {"method", "step", "rounds", "allocation"}
 
 
-def test_the_table_has_a_row_a_run(found: fl.sweep.Results) -> None:
+def test_the_table_has_a_row_a_run(found: fl.sweeping.Results) -> None:
     table = found.table()
     assert {column.shape for column in table.values()} == {(24,)}
     for k, run in enumerate(found):
@@ -72,14 +72,14 @@ def test_the_table_has_a_row_a_run(found: fl.sweep.Results) -> None:
         assert table["repetition"][k] == run.repetition
 
 
-def test_the_records_have_a_row_a_recorded_round(found: fl.sweep.Results) -> None:
+def test_the_records_have_a_row_a_recorded_round(found: fl.sweeping.Results) -> None:
     records = found.where(rounds=50).records()
     assert {column.size for column in records.values()} == {12 * 5}
     assert records["round"][:5].tolist() == [10, 20, 30, 40, 50]
     np.testing.assert_array_equal(records["optimality"][:5], found.where(rounds=50)[0].optimality)
 
 
-def test_means_have_error_bars_of_the_repetitions(found: fl.sweep.Results) -> None:
+def test_means_have_error_bars_of_the_repetitions(found: fl.sweeping.Results) -> None:
     means = found.means()
     assert [mean.runs for mean in means] == [3] * 8
     for mean in means:
@@ -89,13 +89,13 @@ def test_means_have_error_bars_of_the_repetitions(found: fl.sweep.Results) -> No
         assert mean.error == pytest.approx(np.std(values, ddof=1) / np.sqrt(3))
 
 
-def test_means_can_be_grouped(found: fl.sweep.Results) -> None:
+def test_means_can_be_grouped(found: fl.sweeping.Results) -> None:
     labels = [(mean.label, mean.runs) for mean in found.means("method", "rounds")]
     assert ({"method": "ISRLDP", "rounds": 30}, 6) in labels
     assert len(labels) == 4
 
 
-def test_curves_are_means_along_the_rounds(found: fl.sweep.Results) -> None:
+def test_curves_are_means_along_the_rounds(found: fl.sweeping.Results) -> None:
     chosen = found.where(method="ISRLDP", rounds=50)
     curves = chosen.curves("step")
     assert [curve.label for curve in curves] == [{"step": 0.1}, {"step": 0.3}]
@@ -103,12 +103,12 @@ def test_curves_are_means_along_the_rounds(found: fl.sweep.Results) -> None:
     np.testing.assert_allclose(curves[0].mean, np.mean([run.optimality for run in chosen.where(step=0.1)], axis=0))
 
 
-def test_curves_of_different_rounds_are_not_averaged(found: fl.sweep.Results) -> None:
+def test_curves_of_different_rounds_are_not_averaged(found: fl.sweeping.Results) -> None:
     with pytest.raises(ArgumentError, match="recorded at different rounds; name more"):
         found.curves("method")
 
 
-def test_runs_that_diverged_are_in_no_mean_and_end_their_curve(diverged: fl.sweep.Results) -> None:
+def test_runs_that_diverged_are_in_no_mean_and_end_their_curve(diverged: fl.sweeping.Results) -> None:
     good, bad = diverged.means()
     assert (good.runs, bad.runs) == (3, 0)
     assert np.isnan(bad.mean)
@@ -118,7 +118,7 @@ def test_runs_that_diverged_are_in_no_mean_and_end_their_curve(diverged: fl.swee
     assert "3 completed, 3 diverged" in diverged.summary()
 
 
-def test_pandas_has_the_same_columns(found: fl.sweep.Results) -> None:
+def test_pandas_has_the_same_columns(found: fl.sweeping.Results) -> None:
     pytest.importorskip("pandas")
     frame = found.to_pandas()
     assert list(frame.columns) == list(found.table())
@@ -126,7 +126,7 @@ def test_pandas_has_the_same_columns(found: fl.sweep.Results) -> None:
     assert len(found.to_pandas(records=True)) == 12 * 3 + 12 * 5
 
 
-def test_xarray_has_runs_and_records_as_dimensions(found: fl.sweep.Results) -> None:
+def test_xarray_has_runs_and_records_as_dimensions(found: fl.sweeping.Results) -> None:
     pytest.importorskip("xarray")
     dataset = found.to_xarray()
     assert dataset.optimality.shape == (24, 5)
@@ -138,26 +138,26 @@ def test_xarray_has_runs_and_records_as_dimensions(found: fl.sweep.Results) -> N
 
 @pytest.mark.parametrize(("package", "call"), [("pandas", "to_pandas"), ("xarray", "to_xarray")])
 def test_a_package_that_is_not_installed_is_named(
-    package: str, call: str, found: fl.sweep.Results, monkeypatch: pytest.MonkeyPatch
+    package: str, call: str, found: fl.sweeping.Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=rf"{package} is not installed; pip install 'fastldp\[tables\]'"):
         getattr(found, call)()
 
 
-def test_the_summary_is_aligned(found: fl.sweep.Results) -> None:
+def test_the_summary_is_aligned(found: fl.sweeping.Results) -> None:
     first, _, *rows = found.summary().splitlines()
     assert first == "24 runs of 8 settings: 24 completed"
     assert len({len(row) for row in rows}) == 1
     assert "± error" in rows[0]
 
 
-def test_models_that_were_not_recorded_are_said_to_be_missing(found: fl.sweep.Results) -> None:
+def test_models_that_were_not_recorded_are_said_to_be_missing(found: fl.sweeping.Results) -> None:
     with pytest.raises(StoreError, match=r"models = true in the table \[record\]"):
         _ = found[0].models
 
 
-def test_a_plot_has_a_line_for_each_of_what_varies(found: fl.sweep.Results) -> None:
+def test_a_plot_has_a_line_for_each_of_what_varies(found: fl.sweeping.Results) -> None:
     pytest.importorskip("matplotlib").use("Agg")
     of_isrl = found.where(method="ISRLDP")
     for chosen, x, lines in ((found, "rounds", 4), (found.where(rounds=50), "round", 4), (of_isrl, "step", 2)):
@@ -166,12 +166,12 @@ def test_a_plot_has_a_line_for_each_of_what_varies(found: fl.sweep.Results) -> N
         axes.figure.clear()
 
 
-def test_a_plot_against_what_some_runs_do_not_have_is_refused(found: fl.sweep.Results) -> None:
+def test_a_plot_against_what_some_runs_do_not_have_is_refused(found: fl.sweeping.Results) -> None:
     with pytest.raises(ArgumentError, match="not all runs have a number or a name there"):
         found.plot(x="step")
 
 
-def test_what_diverged_can_be_plotted(diverged: fl.sweep.Results) -> None:
+def test_what_diverged_can_be_plotted(diverged: fl.sweeping.Results) -> None:
     for x in ("step", "round"):
         diverged.plot(x=x).figure.clear()
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastldp.errors import SpecError
-from fastldp.sweep import spec
-from fastldp.sweep.lines import lines_of
+from fastldp.sweeping import spec
+from fastldp.sweeping.lines import lines_of
 
 A = np.random.default_rng(0).standard_normal((24, 3)) / 2
 DATA = {"tiny": (A, np.where(np.arange(24) % 2, 1.0, -1.0))}

@@ -17,8 +17,8 @@ import pytest
 import fastldp as fl
 import sweeps
 from fastldp.errors import FileFormatError, StoreError
-from fastldp.sweep import layout, merging, store
-from fastldp.sweep.store import Store, parts_of
+from fastldp.sweeping import layout, merging, store
+from fastldp.sweeping.store import Store, parts_of
 
 TEXT = sweeps.spec("isrl", rounds="[30, 45]", record="every = 15")
 

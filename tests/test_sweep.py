@@ -11,15 +11,17 @@ import pytest
 import fastldp as fl
 import sweeps
 from fastldp.errors import ArgumentError, BackendError, StepWarning, StoreError
-from fastldp.sweep import runner, work
-from fastldp.sweep.backends import Threads
-from fastldp.sweep.store import Store
+from fastldp.sweeping import runner, work
+from fastldp.sweeping.backends import Threads
+from fastldp.sweeping.store import Store
 
 TINY_LEG = 1e-9
 """Seconds: every leg is one segment, from one record to the next."""
 
 
-def solved(run: fl.sweep.Run, problem: fl.Problem, method: Any, budget: fl.Budget | None, record: Any) -> fl.Solution:
+def solved(
+    run: fl.sweeping.Run, problem: fl.Problem, method: Any, budget: fl.Budget | None, record: Any
+) -> fl.Solution:
     rounds = run.parameters["rounds"]
     # Two repetitions or more ride in lanes, as all runs of a sweep do.
     return fl.solve(problem, budget, rounds=rounds, algorithm=method, repetitions=3, seed=3, record=record)
@@ -311,7 +313,7 @@ def test_a_step_beyond_the_theorem_warns_once_when_the_specification_is_read(tmp
 
 
 def test_a_forecast_counts_and_writes_nothing(tmp_path: Path) -> None:
-    plan = fl.sweep.forecast(MIXED, tmp_path / "r.h5", given=sweeps.DATA)
+    plan = fl.sweeping.forecast(MIXED, tmp_path / "r.h5", given=sweeps.DATA)
     assert (plan.settings, plan.runs, plan.found, plan.rounds) == (9, 27, 0, 9 * (25 + 33 + 50))
     assert plan.blocks == 4
     assert plan.seconds > 0
@@ -322,22 +324,22 @@ def test_a_forecast_knows_what_is_there(tmp_path: Path, monkeypatch: pytest.Monk
     text = sweeps.spec(record="every = 15")
     with sweeps.dying(monkeypatch, commits=1):
         sweeps.run(text, tmp_path / "r.h5", leg_seconds=TINY_LEG)
-    begun = fl.sweep.forecast(text, tmp_path / "r.h5", given=sweeps.DATA)
+    begun = fl.sweeping.forecast(text, tmp_path / "r.h5", given=sweeps.DATA)
     assert begun.begun > 0
     assert "begun" in begun.summary()
     with monkeypatch.context() as patch:
         failing(patch, 0)
         sweeps.run(text, tmp_path / "r.h5")
-    done = fl.sweep.forecast(text, tmp_path / "r.h5", given=sweeps.DATA)
+    done = fl.sweeping.forecast(text, tmp_path / "r.h5", given=sweeps.DATA)
     assert (done.found, done.failed, done.blocks, done.seconds) == (12, 12, 0, 0.0)
     # Failures of settings that are not wanted are nobody's.
-    other = fl.sweep.forecast(sweeps.spec("fedavg"), tmp_path / "r.h5", given=sweeps.DATA)
+    other = fl.sweeping.forecast(sweeps.spec("fedavg"), tmp_path / "r.h5", given=sweeps.DATA)
     assert other.failed == 0
 
 
 def test_the_forecast_of_the_file_is_of_the_right_size(tmp_path: Path) -> None:
     text = sweeps.spec(rounds="2000", repetitions=20, record="every = 10\nmodels = true")
-    plan = fl.sweep.forecast(text, tmp_path / "r.h5", given=sweeps.DATA)
+    plan = fl.sweeping.forecast(text, tmp_path / "r.h5", given=sweeps.DATA)
     sweeps.run(text, tmp_path / "r.h5")
     assert 0.5 < (tmp_path / "r.h5").stat().st_size / plan.bytes < 1.5
 
@@ -351,7 +353,7 @@ def test_a_sweep_too_large_for_the_disk_is_refused(tmp_path: Path, monkeypatch: 
 def test_progress_is_log_lines_where_there_is_no_terminal(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with caplog.at_level(logging.INFO, "fastldp.sweep"):
+    with caplog.at_level(logging.INFO, "fastldp.sweeping"):
         sweeps.run(sweeps.spec(), tmp_path / "r.h5", progress=True)
     assert "12 runs wanted, 0 found" in caplog.messages[0]
     assert caplog.messages[-1].startswith("12 of 12 runs")

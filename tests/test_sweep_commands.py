@@ -154,7 +154,7 @@ LONG = SPEC.format(rounds=50_000, more=60_000)
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("undisturbed") / "r.h5"
-    fl.sweep.run(LONG, path)
+    fl.sweep(LONG, path)
     return fl.results(path).digest()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import fastldp as fl
 from fastldp import figures
-from fastldp.sweep.reading import MEASURES
+from fastldp.sweeping.reading import MEASURES
 
 SUMMARY = "draw the results of a sweep: means with error bars"
 EXAMPLES = """\

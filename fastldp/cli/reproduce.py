@@ -54,11 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
     found = []
     try:
         for name in EXPERIMENTS if arguments.what == "all" else [arguments.what]:
-            found += EXPERIMENTS[name](place).run()
+            made = EXPERIMENTS[name](place).run()
+            (folder / f"{name}-verdicts.md").write_text(verdicts.markdown(made), encoding="utf-8")
+            found += made
     except Stopped as stopped:
         print(f"fastldp: {stopped}", file=sys.stderr)
         return 130
-    (folder / "verdicts.md").write_text(verdicts.markdown(found), encoding="utf-8")
     if arguments.json:
         print(json.dumps([verdict._asdict() for verdict in found]))
         return 0

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import fastldp as fl
-from fastldp.sweep.backends import NAMES
+from fastldp.sweeping.backends import NAMES
 
 SUMMARY = "make all runs of a specification, into one file; stop it and start it again at any moment"
 EXAMPLES = """\
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise fl.errors.ArgumentError("spec", None, "name a TOML file; fastldp sweep --example prints one")
     out = arguments.out or Path(arguments.spec.with_suffix(".h5").name)
     if arguments.dry_run:
-        plan = fl.sweep.forecast(
+        plan = fl.sweeping.forecast(
             arguments.spec,
             out,
             n_jobs=arguments.jobs,
@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("fastldp").setLevel(logging.INFO)  # and not what clusters tell
     out.parent.mkdir(parents=True, exist_ok=True)
-    report = fl.sweep.run(
+    report = fl.sweep(
         arguments.spec,
         out,
         backend=arguments.backend,

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fastldp.sweep import Results
-from fastldp.sweep.spec import METHODS
+from fastldp.sweeping import Results
+from fastldp.sweeping.spec import METHODS
 
 
 class Choice(NamedTuple):

@@ -10,14 +10,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fastldp import sweep
+from fastldp import sweeping
 from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
 from fastldp.reproduction.series import Series
 from fastldp.reproduction.verdicts import Verdict
-from fastldp.sweep import Report, Results
-from fastldp.sweep import spec as specs
-from fastldp.sweep.reading import results
+from fastldp.sweeping import Report, Results
+from fastldp.sweeping import spec as specs
+from fastldp.sweeping.reading import results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,6 +47,8 @@ class Experiment(ABC):
         self.place = place
         self.data = ""
         """The name of the data, which says whether they are real."""
+        self._keys: dict[str, int] = {}
+        """The settings of the experiment's sweeps, and how many repetitions of each: a file may have others too."""
 
     @abstractmethod
     def run(self) -> list[Verdict]:
@@ -56,14 +58,14 @@ class Experiment(ABC):
         """A file of the experiment's."""
         return self.place.folder / f"{self.name}{ending}"
 
-    def sweep(self, recipe: str, *, into: str, added: str = "") -> Results:
+    def sweep(self, recipe: str, *, into: str, added: str = "", name: str = "") -> Results:
         """The runs of a recipe, with what is added to it, in a file; what is there already is not made again."""
         text = recipe_text(recipe) + added
         # Beside the results lies exactly what they were made from.
-        spec = self.place.folder / f"{recipe}.toml"
+        spec = self._spec(name or recipe)
         spec.write_text(text, encoding="utf-8")
-        target = self.path(into)
-        report: Report = sweep.run(
+        target = self.place.folder / into
+        report: Report = sweeping.sweep(
             spec,
             target,
             n_jobs=self.place.n_jobs,
@@ -73,14 +75,18 @@ class Experiment(ABC):
         )
         if report.interrupted:
             raise Stopped(report.summary())
-        found = results(target)
+        read = specs.read(spec, quick=self.place.quick, synthetic=self.place.synthetic)
+        self._keys |= {setting.key: read.repetitions for setting in read.settings}
+        found = results(target).made_by(self._keys)
         self.data = ", ".join(found.parameters["data"])
         return found
 
-    def problem(self, recipe: str) -> tuple[Problem, Budget]:
-        """The problem and the budget of a recipe's runs, for the theory of them."""
-        spec = self.place.folder / f"{recipe}.toml"
-        found = specs.read(spec, quick=self.place.quick, synthetic=self.place.synthetic)
+    def _spec(self, name: str) -> Path:
+        return self.place.folder / f"{name}.toml"
+
+    def problem(self, name: str) -> tuple[Problem, Budget]:
+        """The problem and the budget of a specification that was run, for the theory of them."""
+        found = specs.read(self._spec(name), quick=self.place.quick, synthetic=self.place.synthetic)
         budget = found.settings[0].budget
         assert budget is not None  # all recipes have one
         problem = found.grounds[0].subjects[0].problem

@@ -34,13 +34,13 @@ class Figure1(Experiment):
     name: ClassVar[str] = "fig1"
 
     def run(self) -> list[Verdict]:
-        tuning = self.sweep("fig1-tuning", into="-tuning.h5")
+        tuning = self.sweep("fig1-tuning", into="fig1-tuning.h5")
         choices = {label: best(tuning, **family) for label, family in FAMILIES.items()}
         horizons = list(choices["Algorithm 1"])
         # Once: where the paper's experiment begins to be long enough, at the second horizon.
         tuned_at = horizons[1]
-        self.sweep("fig1", into=".h5", added=_tables(choices, tuned_at))
-        found = self.sweep("fig1-exact", into=".h5")
+        self.sweep("fig1", into="fig1.h5", added=_tables(choices, tuned_at))
+        found = self.sweep("fig1-exact", into="fig1.h5")
         once, each = [], []
         for label, chosen in choices.items():
             fixed = dict.fromkeys(horizons, chosen[tuned_at].parameters)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.sweep import Results
+from fastldp.sweeping import Results
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,6 @@ import numpy as np
 from fastldp import theory
 from fastldp.reproduction.experiment import Experiment, save_csv
 from fastldp.reproduction.verdicts import Verdict
-from fastldp.sweep.reading import results
 
 NAMES = {"dp-fedavg": "DP-FedAvg", "dp-scaffold": "DP-SCAFFOLD", "isrl-dp": "ISRL-DP", "primal-dual": "Algorithm 1"}
 HEADS = ("experiment", "method", "smallest T", "utility", "composite", "noise floor", "measured", "at T")
@@ -33,7 +32,7 @@ class Table1(Experiment):
 
     def _rows(self, recipe: str, where: str) -> list[tuple[Any, ...]]:
         measured, horizon = self._measured(recipe)
-        problem, budget = self.problem(recipe)
+        problem, budget = self.problem(f"table1-{recipe}")
         scale = theory.optimality_scale(problem)
         made = []
         for row in theory.table_1(problem, budget):
@@ -54,11 +53,7 @@ class Table1(Experiment):
 
     def _measured(self, recipe: str) -> tuple[float, int]:
         """The mean error at the theorem's step after the largest horizon."""
-        target = self.place.folder / f"{recipe}.h5"
-        if target.exists() and (self.place.folder / f"{recipe}.toml").exists():
-            found = results(target)
-        else:
-            found = self.sweep(recipe, into=f"-{recipe}.h5")
+        found = self.sweep(recipe, into=f"{recipe}.h5", name=f"table1-{recipe}")
         mine = found.where(method="PrimalDual", step=None, allocation="dynamic", accounting="zcdp")
         horizon = max(mine.parameters["rounds"])
         return float(np.mean(mine.where(rounds=horizon).table()["optimality"])), horizon

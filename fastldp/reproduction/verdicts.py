@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastldp.reproduction.series import Series
 
-# Of means whose difference is within so many standard errors nothing is said.
+# A difference within so many standard errors decides nothing.
 SURE = 2.0
 # Errors that differ by less are alike.
 ALIKE = 0.2
@@ -22,11 +23,12 @@ class Verdict(NamedTuple):
     where: str
     claim: str
     measured: str
-    held: bool
+    held: bool | None
+    """None where the runs do not decide it."""
 
     @property
     def word(self) -> str:
-        return "held" if self.held else "did not hold"
+        return {True: "held", False: "did not hold", None: "undecided"}[self.held]
 
 
 def table(verdicts: Sequence[Verdict], width: int = 118) -> str:
@@ -46,50 +48,58 @@ def table(verdicts: Sequence[Verdict], width: int = 118) -> str:
 
 def markdown(verdicts: Sequence[Verdict]) -> str:
     """The verdicts as a table in Markdown."""
-    rows = [
-        f"| {v.where} | {v.claim} | {v.measured} | {'**' if not v.held else ''}{v.word}{'**' if not v.held else ''} |"
-        for v in verdicts
-    ]
+    marks = {True: "", False: "**", None: "*"}
+    rows = [f"| {v.where} | {v.claim} | {v.measured} | {marks[v.held]}{v.word}{marks[v.held]} |" for v in verdicts]
     return "\n".join(["| | claim | measured | verdict |", "|---|---|---|---|", *rows]) + "\n"
 
 
-# The claims are about curves; each is a comparison that noise of the size of the error bars cannot decide.
+# The claims are about curves. All methods have the noise of the same seed, so differences are taken run by run.
 
 
 def improves_then_deteriorates(where: str, claim: str, series: Series) -> Verdict:
-    """Whether the least error lies at neither end, and is sure to."""
+    """Whether the least error lies at neither end."""
     low = int(np.argmin(series.mean))
-    before = _surely_less(series, low, 0)
-    after = _surely_less(series, low, -1)
     measured = (
         f"{series.mean[0]:.3g} at T = {series.x[0]:,}, least {series.mean[low]:.3g} at {series.x[low]:,}, "
         f"{series.mean[-1]:.3g} at {series.x[-1]:,}"
     )
-    return Verdict(where, claim, measured, before and after)
+    if low in (0, len(series.x) - 1):
+        return Verdict(where, claim, measured, False)
+    sides = [sign_of(series.values[end] - series.values[low]) for end in (0, -1)]
+    return Verdict(where, claim, measured, True if sides == [1, 1] else None)
 
 
 def levels_off(where: str, claim: str, series: Series, since: int) -> Verdict:
-    """Whether the error at the largest horizon is like that at an earlier one."""
+    """Whether the error at the largest horizon is within a fifth of that at an earlier one."""
     k = series.at(since)
     change = series.mean[-1] / series.mean[k] - 1
     measured = f"{series.mean[k]:.3g} at T = {since:,}, {series.mean[-1]:.3g} at {series.x[-1]:,}: {change:+.0%}"
-    return Verdict(where, claim, measured, bool(abs(change) <= ALIKE))
+    # Surely below the upper limit, and surely above the lower.
+    signs = {
+        sign_of((1 + ALIKE) * series.values[k] - series.values[-1]),
+        sign_of(series.values[-1] - (1 - ALIKE) * series.values[k]),
+    }
+    return Verdict(where, claim, measured, True if signs == {1} else False if -1 in signs else None)
 
 
 def decreases(where: str, claim: str, series: Series, to: int) -> Verdict:
-    """Whether the error is surely less at `to` than at the smallest horizon."""
+    """Whether the error is less at `to` than at the smallest horizon."""
     k = series.at(to)
     measured = f"{series.mean[0]:.3g} at T = {series.x[0]:,}, {series.mean[k]:.3g} at {to:,}"
-    return Verdict(where, claim, measured, _surely_less(series, k, 0))
+    return Verdict(where, claim, measured, _decided(sign_of(series.values[0] - series.values[k])))
 
 
 def better(where: str, claim: str, first: Series, second: Series) -> Verdict:
-    """Whether the first is surely better at the largest horizon."""
-    gap = second.mean[-1] - first.mean[-1]
+    """Whether the first is better at the largest horizon."""
     measured = f"{first.mean[-1]:.3g} against {second.mean[-1]:.3g} at T = {first.x[-1]:,}"
-    return Verdict(where, claim, measured, bool(gap > SURE * np.hypot(first.error[-1], second.error[-1])))
+    return Verdict(where, claim, measured, _decided(sign_of(second.values[-1] - first.values[-1])))
 
 
-def _surely_less(series: Series, k: int, other: int) -> bool:
-    gap = series.mean[other] - series.mean[k]
-    return bool(gap > SURE * np.hypot(series.error[k], series.error[other]))
+def sign_of(differences: NDArray[np.float64]) -> int:
+    """The sign of a mean of runs, or 0 where it is within two standard errors of zero."""
+    mean, error = differences.mean(), differences.std() / np.sqrt(max(1, differences.size - 1))
+    return int(np.sign(mean)) if abs(mean) > SURE * error else 0
+
+
+def _decided(sign: int) -> bool | None:
+    return None if sign == 0 else sign > 0

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fastldp.errors import ArgumentError, SpecError, shown
-from fastldp.sweep.lines import Path, lines_of, nearest_line
+from fastldp.sweeping.lines import Path, lines_of, nearest_line
 
 RANGE_KEYS = {"from", "to", "by", "count", "spacing"}
 SPACINGS = ("linear", "log")

@@ -10,9 +10,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.sweep.layout import OUTCOMES, RUN_NUMBERS, RUN_RAGGED, SETTING_RAGGED, SETTING_TEXTS, Content, File, Ragged
-from fastldp.sweep.layout import texts as as_texts
-from fastldp.sweep.work import COMPLETED, DIVERGED
+from fastldp.sweeping.layout import (
+    OUTCOMES,
+    RUN_NUMBERS,
+    RUN_RAGGED,
+    SETTING_RAGGED,
+    SETTING_TEXTS,
+    Content,
+    File,
+    Ragged,
+)
+from fastldp.sweeping.layout import texts as as_texts
+from fastldp.sweeping.work import COMPLETED, DIVERGED
 
 Indices = NDArray[np.int64]
 

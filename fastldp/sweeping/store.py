@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import FastLDPError, FileFormatError, StoreError
-from fastldp.sweep import layout
-from fastldp.sweep.layout import OUTCOMES, RUN_RAGGED, SETTING_TEXTS, Content, File, Ragged, texts
-from fastldp.sweep.lock import Lock
-from fastldp.sweep.merging import Merged
-from fastldp.sweep.setting import Card, canonical
-from fastldp.sweep.work import Leg
+from fastldp.sweeping import layout
+from fastldp.sweeping.layout import OUTCOMES, RUN_RAGGED, SETTING_TEXTS, Content, File, Ragged, texts
+from fastldp.sweeping.lock import Lock
+from fastldp.sweeping.merging import Merged
+from fastldp.sweeping.setting import Card, canonical
+from fastldp.sweeping.work import Leg
 
 # Folding copies the whole file, so it waits until the parts are many, and as large as the file.
 MANY_PARTS = 64

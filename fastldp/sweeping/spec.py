@@ -1,6 +1,6 @@
 """From a specification to settings: data, problems, budgets and methods, checked before anything runs.
 
-The keys of each table are documented in `fastldp/sweep/SPEC.md`.
+The keys of each table are documented in `fastldp/sweeping/SPEC.md`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fastldp.problem import Problem
 from fastldp.recording import Every, Final, Plan, plan
 from fastldp.regularizers import Regularizer
 from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_sampler
-from fastldp.sweep.document import Document, Table
-from fastldp.sweep.ground import Ground
-from fastldp.sweep.packing import Shape, shape_of
-from fastldp.sweep.setting import Card, Setting, Subject, Wanted, card_of, described, digest, plain
-from fastldp.sweep.sources import Source, source_of
+from fastldp.sweeping.document import Document, Table
+from fastldp.sweeping.ground import Ground
+from fastldp.sweeping.packing import Shape, shape_of
+from fastldp.sweeping.setting import Card, Setting, Subject, Wanted, card_of, described, digest, plain
+from fastldp.sweeping.sources import Source, source_of
 from fastldp.validation import integer, known_name
 
 ROOT_KEYS = ("title", "rounds", "repetitions", "seed", "data", "problem", "network", "budget", "method", "record")
@@ -248,7 +248,7 @@ class _Reader:
                 "method": described(method),
                 "rounds": rounds,
                 "seed": seed,
-                "record": {"rounds": digest(str(recorded.rounds.tolist()))[:8], **wanted._asdict()},
+                "record": wanted._asdict(),
             }
             key, card = card_of(parameters, subject.problem.fingerprint, method.version)
             if key in self.cards:  # the same setting, reached by two tables
@@ -335,7 +335,7 @@ class _Reader:
         # Without an optimum there would be no error to record, so measures are.
         measured = not problem.has_optimum
         if not found:
-            return plan(None, rounds, problem.n), Wanted(objective=measured, models=False)
+            return plan(None, rounds, problem.n), Wanted("default", objective=measured, models=False)
         if len(found) > 1:
             found[1].refuse("", "all runs are recorded in one way: write one table [record]")
         table = found[0]
@@ -357,7 +357,12 @@ class _Reader:
                 record = Final()
             elif ways == ["rounds"]:
                 record = self._within(table, values["rounds"], rounds)
-            wanted = Wanted(values.get("objective", measured), values.get("models", False))
+            way = ways[0] if ways else "default"
+            words = {
+                "every": f"every {values.get('every')}",
+                "rounds": f"rounds {digest(repr(values.get('rounds')))[:8]}",
+            }
+            wanted = Wanted(words.get(way, way), values.get("objective", measured), values.get("models", False))
             return plan(record, rounds, problem.n), wanted
 
     def _within(self, table: Table, wanted: Any, rounds: int) -> Any:

@@ -20,8 +20,8 @@ from fastldp.block import Block, Lane, Runs
 from fastldp.kernels.chacha import key_of
 from fastldp.measures import measured
 from fastldp.recording import Plan
-from fastldp.sweep.ground import Ground
-from fastldp.sweep.setting import Setting
+from fastldp.sweeping.ground import Ground
+from fastldp.sweeping.setting import Setting
 
 Array = NDArray[np.float64]
 

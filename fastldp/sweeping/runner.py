@@ -17,15 +17,15 @@ from typing import Any
 
 from fastldp.errors import BackendError, StoreError
 from fastldp.solve import stop_on_interrupt
-from fastldp.sweep import backends
-from fastldp.sweep import spec as specs
-from fastldp.sweep.backends import Backend, backend_of
-from fastldp.sweep.packing import Shape, blocks_of, tasks_of
-from fastldp.sweep.progress import Progress
-from fastldp.sweep.setting import Setting
-from fastldp.sweep.spec import Spec
-from fastldp.sweep.store import SettingRow, Store, Stored, free_bytes
-from fastldp.sweep.work import COMPLETED, DIVERGED, FAILED, RUNNING, Batch, Leg, Pending, rehearse
+from fastldp.sweeping import backends
+from fastldp.sweeping import spec as specs
+from fastldp.sweeping.backends import Backend, backend_of
+from fastldp.sweeping.packing import Shape, blocks_of, tasks_of
+from fastldp.sweeping.progress import Progress
+from fastldp.sweeping.setting import Setting
+from fastldp.sweeping.spec import Spec
+from fastldp.sweeping.store import SettingRow, Store, Stored, free_bytes, parts_of
+from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING, Batch, Leg, Pending, rehearse
 from fastldp.validation import integer, real
 
 # How long a run may go on before what it has is written: what a kill can lose.
@@ -133,7 +133,7 @@ def forecast(
     quick: bool = False,
     synthetic: bool = False,
 ) -> Forecast:
-    """What `run` would do, how long it might take, and how large the file would get. Nothing is written."""
+    """What `sweep` would do, how long it might take, and how large the file would get. Nothing is written."""
     _check_jobs(n_jobs)
     read = specs.read(spec, given, quick=quick, synthetic=synthetic)
     target = Path(path)
@@ -164,17 +164,18 @@ def forecast(
     )
 
 
-def run(
+def sweep(
     spec: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
     backend: str = "threads",
     address: str | None = None,
     n_jobs: int | None = None,
+    resume: bool = True,
     retry: bool = False,
     mix: bool = False,
     lock: bool = True,
-    progress: bool = False,
+    progress: bool = True,
     leg_seconds: float = LEG_SECONDS,
     given: Mapping[str, tuple[Any, ...]] | None = None,
     quick: bool = False,
@@ -184,11 +185,12 @@ def run(
 
     Parameters
     ----------
-    spec : a TOML file, or a text; its keys are in `fastldp/sweep/SPEC.md`.
+    spec : a TOML file, or a text; its keys are in `fastldp/sweeping/SPEC.md`.
     path : the HDF5 file; made where it is not there, added to where it is.
     backend : ``"threads"``, ``"loky"``, ``"dask"`` or ``"ray"``; the numbers are the same bits on all.
     address : of a Dask or Ray cluster; one is started on this machine where it is not given.
     n_jobs : how many blocks may run at a time; as many as there are cores by default.
+    resume : whether to go on with a file that is there; if not, it is refused.
     retry : whether to run again what failed before.
     mix : whether runs may be added to a file that has the same runs of other data, or of another version of a method.
     lock : whether to keep a second writer out; some network drives cannot.
@@ -215,7 +217,7 @@ def run(
     ... allocation = ["dynamic", "static"]
     ... '''
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     report = fl.sweep.run(text, os.path.join(folder, "results.h5"))
+    ...     report = fl.sweep(text, os.path.join(folder, "results.h5"))
     ...     errors = fl.results(os.path.join(folder, "results.h5")).where(rounds=20).table()["optimality"]
     >>> report.completed, errors.shape
     (12, (6,))
@@ -226,6 +228,8 @@ def run(
     began = time.perf_counter()
     read = specs.read(spec, given, quick=quick, synthetic=synthetic)
     target = Path(path)
+    if not resume and (target.exists() or parts_of(target)):
+        raise StoreError(f"{target}: there are results already; resume=True adds to them, or choose another file")
     session = _session(read, backend)
     with Store(target, session=session, lock=lock) as store, stop_on_interrupt() as stop:
         if not mix:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError, MissingExtraError, StoreError
 from fastldp.privacy.ledger import Ledger
-from fastldp.sweep.layout import OUTCOMES, RUN_LATER, RUN_RAGGED, SETTING_RAGGED, Content, Ragged
-from fastldp.sweep.merging import Merged
-from fastldp.sweep.store import ledger_fields, opened
-from fastldp.sweep.work import COMPLETED, RUNNING
+from fastldp.sweeping.layout import OUTCOMES, RUN_LATER, RUN_RAGGED, SETTING_RAGGED, Content, Ragged
+from fastldp.sweeping.merging import Merged
+from fastldp.sweeping.store import ledger_fields, opened
+from fastldp.sweeping.work import COMPLETED, RUNNING
 from fastldp.validation import known_name
 
 if TYPE_CHECKING:
@@ -113,6 +113,12 @@ class Results:
                 fits = [_matches(setting.get(name), value) for setting in self._loaded.parameters]
                 keep &= np.array(fits, dtype=bool)[self._settings]
         return Results(self._loaded, self._rows[keep])
+
+    def made_by(self, settings: Mapping[str, int]) -> Results:
+        """The runs of the settings with these keys, so many repetitions of each: those of one specification."""
+        content = self._loaded.content
+        wanted = np.array([settings.get(key.decode(), 0) for key in content.settings["key"].tolist()], dtype=np.int64)
+        return Results(self._loaded, self._rows[content.runs["repetition"][self._rows] < wanted[self._settings]])
 
     def _short(self, name: str) -> list[Any]:
         values = self._loaded.content.runs[name][self._rows].tolist()
@@ -450,7 +456,8 @@ def flat(parameters: dict[str, Any]) -> dict[str, Any]:
             columns |= {name: value for name, value in values.items() if name != "name"}
         elif section == "record":
             # Runs that were recorded otherwise are other runs, with the same noise.
-            columns["record"] = " ".join(str(value) for value in values.values() if value is not False)
+            kept = [name for name in ("objective", "models") if values.get(name)]
+            columns["record"] = " + ".join([str(values["rounds"]), *kept])
         else:
             columns[section] = values
     return columns

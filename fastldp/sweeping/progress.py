@@ -8,7 +8,7 @@ import time
 
 from tqdm import tqdm
 
-LOG = logging.getLogger("fastldp.sweep")
+LOG = logging.getLogger("fastldp.sweeping")
 # Log lines come no more often.
 QUIET_SECONDS = 10.0
 

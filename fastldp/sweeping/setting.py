@@ -28,8 +28,9 @@ class Subject(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What is recorded along the rounds beside the errors."""
+    """What is recorded: at which rounds, in words, and what beside the errors."""
 
+    rounds: str
     objective: bool
     """And whatever else the problem measures of a model."""
     models: bool

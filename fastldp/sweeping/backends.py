@@ -19,9 +19,9 @@ from joblib import Parallel, delayed, parallel_config
 
 from fastldp import engine
 from fastldp.errors import ArgumentError, BackendError, MissingExtraError
-from fastldp.sweep.ground import Ground
-from fastldp.sweep.packing import Task
-from fastldp.sweep.work import Batch, complete
+from fastldp.sweeping.ground import Ground
+from fastldp.sweeping.packing import Task
+from fastldp.sweeping.work import Batch, complete
 from fastldp.validation import known_name
 
 

@@ -11,8 +11,8 @@ from fastldp.algorithms import Schedule
 from fastldp.block import lane_mates, lanes_of
 from fastldp.composite import Composite
 from fastldp.recording import Plan
-from fastldp.sweep.ground import Ground
-from fastldp.sweep.work import Pending
+from fastldp.sweeping.ground import Ground
+from fastldp.sweeping.work import Pending
 
 # Blocks that take less are sent together, so that sending them costs little beside running them.
 TASK_SECONDS = 0.2

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import FileFormatError
-from fastldp.sweep.work import COMPLETED, DIVERGED, FAILED, RUNNING
+from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING
 
 FORMAT, SCHEMA = "fastldp sweep", 1
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fastldp.algorithms import Schedule
 from fastldp.block import Samples, samples_in_lanes
-from fastldp.sweep.setting import Setting, Subject
+from fastldp.sweeping.setting import Setting, Subject
 
 # The noise of so many rounds takes longer to compute than a leg should wait; but it is large.
 MANY_ROUNDS = 100_000

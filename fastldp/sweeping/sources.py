@@ -13,7 +13,7 @@ from scipy import sparse
 from fastldp import datasets
 from fastldp.datasets.loading import NAMES
 from fastldp.errors import ArgumentError, FileFormatError
-from fastldp.sweep.document import Table
+from fastldp.sweeping.document import Table
 from fastldp.validation import integer, known_name
 
 # Sparse rows with at least this share of nonzeros are faster dense.

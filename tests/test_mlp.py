@@ -479,7 +479,7 @@ def test_a_sweep_over_networks_has_the_numbers_of_solves(tmp_path: Path) -> None
     assert stored.ledger is not None
     assert run.ledger is not None
     assert stored.ledger.spent_rho == pytest.approx(run.ledger.spent_rho, rel=1e-12)
-    assert found.curves(measure="test_accuracy")[0].values.shape == (2, 6)
+    assert found.where(rounds=6).curves(measure="test_accuracy")[0].values.shape == (2, 6)
 
 
 def test_a_sweep_goes_on_in_the_middle_of_a_network(tmp_path: Path) -> None:

@@ -116,7 +116,9 @@ def bench_write_results(benchmark: BenchmarkFixture, swept: tuple[Path, list[Any
             store.fold()
         return target
 
-    measure(benchmark, job, jobs.yardstick(), Work(size, bytes=1), lambda target: _errors_apart(target, path), at_most=0.0)
+    measure(
+        benchmark, job, jobs.yardstick(), Work(size, bytes=1), lambda target: _errors_apart(target, path), at_most=0.0
+    )
 
 
 def bench_read_results(benchmark: BenchmarkFixture, swept: tuple[Path, list[Any]]) -> None:

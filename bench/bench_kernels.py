@@ -266,4 +266,5 @@ def bench_round(benchmark: BenchmarkFixture, layout: str, dtype: str) -> None:
 
 def bench_round_of_large_data(benchmark: BenchmarkFixture) -> None:
     """One run on data beyond the caches, all cores: a matter of memory."""
-    _bench_round(benchmark, jobs.case(jobs.LARGE), 10, threads=2, alone=True)
+    size = jobs.LARGE if benchmark.enabled else jobs.FIRST
+    _bench_round(benchmark, jobs.case(size), 10, threads=2, alone=True)

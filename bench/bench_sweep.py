@@ -40,6 +40,9 @@ allocation = ["dynamic", "static"]
 step = [0.05, 0.25]
 [record]
 every = 100
+[quick]
+rounds = 20
+repetitions = 2
 """
 SHORT = """
 rounds = 20
@@ -103,7 +106,7 @@ def bench_sweep(benchmark: BenchmarkFixture, sweep: str, cores: int, tmp_path: P
 
     def job() -> Path:
         target = tmp_path / f"{next(numbers)}.h5"
-        fl.sweep.run(SWEEPS[sweep], target, n_jobs=cores)
+        fl.sweep.run(SWEEPS[sweep], target, n_jobs=cores, quick=not benchmark.enabled)
         return target
 
     with kernels_timed() as clock:

@@ -139,9 +139,7 @@ def work(given: Case, runs: int, rounds: int, gradients: int = 1, threads: int |
     index = 0 if size.nonzeros is None else 4
     data = size.entries * (itemsize + index) / together
     state = 6 * size.n * size.d * itemsize
-    return Work(
-        runs * rounds * gradients, 4 * size.entries, gradients * (data + state), given.problem.dtype, threads
-    )
+    return Work(runs * rounds * gradients, 4 * size.entries, gradients * (data + state), given.problem.dtype, threads)
 
 
 def final_error(solution: fl.Solution) -> float:

@@ -1,11 +1,13 @@
-"""The same job by JAX and PyTorch, in turns with ours; NumPy's times are beside ours in `bench_solve`."""
+"""The same job by JAX and PyTorch, and in Flower and Opacus, against ours; NumPy's times are in `bench_solve`."""
 
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 import jobs
+from frameworks import FRAMEWORKS
 from measuring import Reference, measure
 
 # Of each job its size and runs, our rounds and theirs: some fifty milliseconds each.
@@ -15,7 +17,10 @@ JOBS: dict[str, tuple[jobs.Size, int, int, int]] = {
     "dense-1": (jobs.FIRST, 1, 2000, 500),
 }
 
-# JAX and PyTorch may warn of what they like.
+# What frameworks can finish: the first experiment, one run of so few rounds.
+FRAMEWORK_ROUNDS = 10
+
+# Others may warn of what they like.
 pytestmark = pytest.mark.filterwarnings("default")
 
 
@@ -37,3 +42,25 @@ def bench_peer(benchmark: BenchmarkFixture, peer: str, job: str, dtype: str) -> 
         rounds=rounds,
         runs=runs,
     )
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def bench_framework(benchmark: BenchmarkFixture, framework: str) -> None:
+    """Once, for starting it takes longest; `worker_round` is the seconds of a round of one worker, started already."""
+    if find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed: pip install 'fastldp[frameworks]'")
+    given, rounds = jobs.case(jobs.FIRST), FRAMEWORK_ROUNDS
+    run = FRAMEWORKS[framework]
+    apart = float(np.abs(run(jobs.peer_job(given, 1, 10)).x - jobs.noiseless(given, 10)).max())
+    finished = measure(
+        benchmark,
+        lambda: run(jobs.peer_job(given, 1, rounds, deviation=0.02)),
+        Reference("fastldp", jobs.ours(given, 1, 2000), 2000),
+        jobs.work(given, 1, rounds),
+        lambda _: apart,
+        at_most=jobs.APART,
+        pairs=1,
+        rounds=rounds,
+        runs=1,
+    )
+    benchmark.extra_info["worker_round"] = finished.seconds / (rounds * given.size.n)

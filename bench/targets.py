@@ -6,58 +6,48 @@
 import sys
 from pathlib import Path
 
+import jobs
 import results
 from results import Results
 
 Row = tuple[str, str, str]
-# Job by job: its name, the benchmark of ours, the peers' benchmarks by name, and the least ratio to each.
-JOBS: list[tuple[str, str, str, dict[str, str]]] = [
-    (
-        "dense, 160 runs, float64",
-        "bench_solve[dense-160-float64]",
-        "dense-160-float64",
-        {"numpy": "≥ 6×", "jax": "≥ 4.5×"},
-    ),
-    (
-        "dense, 160 runs, float32",
-        "bench_solve[dense-160-float32]",
-        "dense-160-float32",
-        {"jax": "≥ 5×", "torch": "≥ 2×"},
-    ),
-    (
-        "sparse (a6a's shape), 160 runs, float64",
-        "bench_solve[sparse-160-float64]",
-        "sparse-160-float64",
-        {"jax": "≥ 6×"},
-    ),
-    ("sparse (a6a's shape), 160 runs, float32", "bench_solve[sparse-160-float32]", "sparse-160-float32", {}),
-    ("one run, n=20, m=100, d=22", "bench_solve[dense-1-float64]", "dense-1-float64", {"numpy": "≥ 5×", "jax": "≥ 5×"}),
-]
+# What is solved, and the least ratio to each peer.
+JOBS: dict[str, tuple[str, dict[str, str]]] = {
+    "dense-160-float64": ("dense, 160 runs, float64", {"numpy": "≥ 6×", "jax": "≥ 4.5×"}),
+    "dense-160-float32": ("dense, 160 runs, float32", {"jax": "≥ 5×", "torch": "≥ 2×"}),
+    "sparse-160-float64": ("sparse (a6a's shape), 160 runs, float64", {"jax": "≥ 6×"}),
+    "sparse-160-float32": ("sparse (a6a's shape), 160 runs, float32", {}),
+    "dense-1-float64": ("one run, n=20, m=100, d=22", {"numpy": "≥ 5×", "jax": "≥ 5×"}),
+}
 BASELINES = ("DPFedAvg", "DPScaffold", "ISRLDP", "ISRLDP-accelerated")
 
 
 def rows(found: Results) -> list[Row]:
     """Of what was measured, as far as it was."""
-    return [*_jobs(found), *_ratios(found), *_shares(found), *_starts(found)]
+    return [*_jobs(found), *_ratios(found), *_shares(found), *_frameworks(found), *_starts(found)]
 
 
 def _jobs(found: Results) -> list[Row]:
     """Ours and each peer's time a run-round."""
     made: list[Row] = []
-    for what, ours, peers_job, least in JOBS:
-        if ours not in found.benchmarks:
+    for job, (what, least) in JOBS.items():
+        if (ours := found.benchmarks.get(f"bench_solve[{job}]")) is None:
             continue
-        one = found.benchmarks[ours]
-        made.append((f"{what}: ours", f"{one.time * 1e6:.2f} µs a run-round", ""))
-        made.append((f"{what}: numpy", f"{one.reference_time * 1e6:.2f} µs, {one.ratio:.2f}×", least.get("numpy", "")))
-        for peer in ("jax", "torch"):
-            if (name := f"bench_peer[{peer}-{peers_job}]") in found.benchmarks:
-                # Here the peer is the job and we are the reference.
-                theirs = found.benchmarks[name]
-                made.append(
-                    (f"{what}: {peer}", f"{theirs.time * 1e6:.2f} µs, {1 / theirs.ratio:.2f}×", least.get(peer, ""))
-                )
+        made.append((f"{what}: ours", f"{ours.time * 1e6:.2f} µs a run-round", ""))
+        for peer, (seconds, ratio) in of_peers(found, job).items():
+            made.append((f"{what}: {peer}", f"{seconds * 1e6:.2f} µs, {ratio:.2f}×", least.get(peer, "")))
     return made
+
+
+def of_peers(found: Results, job: str) -> dict[str, tuple[float, float]]:
+    """Of each peer that was measured its seconds a run-round, and how many times ours that is."""
+    ours = found.benchmarks[f"bench_solve[{job}]"]
+    times = {"numpy": (ours.reference_time, ours.ratio)}
+    for peer in ("jax", "torch"):
+        if (theirs := found.benchmarks.get(f"bench_peer[{peer}-{job}]")) is not None:
+            # There the peer is the job and we are the reference.
+            times[peer] = theirs.time, 1 / theirs.ratio
+    return times
 
 
 def _ratios(found: Results) -> list[Row]:
@@ -90,6 +80,16 @@ def _shares(found: Results) -> list[Row]:
     ]
     named = found.benchmarks
     return [(what, f"{named[name].info[key]:.0%}", target) for what, name, key, target in wanted if name in named]
+
+
+def _frameworks(found: Results) -> list[Row]:
+    """A round of one worker, against ours of one run alone."""
+    made: list[Row] = []
+    for name, one in found.benchmarks.items():
+        if "worker_round" in one.info:
+            theirs, ours = one.info["worker_round"], one.reference_time / jobs.FIRST.n
+            made.append((f"{name}: a worker-round", f"{1e6 * theirs:.0f} µs, {theirs / ours:,.0f}×", ""))
+    return made
 
 
 def _starts(found: Results) -> list[Row]:

@@ -143,7 +143,7 @@ def bench_gradient(benchmark: BenchmarkFixture, layout: str, lanes: str, dtype: 
         points = X[..., None] if alone else X
         for _ in range(repeats):
             summed = np.matmul(transposed, 1 / (1 + np.exp(-np.matmul(A, points))))
-        return summed[..., 0] if alone else summed
+        return np.asarray(summed[..., 0] if alone else summed)
 
     runs = 1 if alone else LANES[dtype]
     measure(
@@ -163,7 +163,7 @@ def _onto_simplex(Z: Array, radius: float) -> Array:
     ranks = np.arange(1, Z.shape[1] + 1)[:, None]
     thresholds = (np.cumsum(descending, axis=1) - radius) / ranks
     last = (descending > thresholds).sum(axis=1, keepdims=True) - 1
-    return np.maximum(Z - np.take_along_axis(thresholds, last, axis=1), 0)
+    return np.asarray(np.maximum(Z - np.take_along_axis(thresholds, last, axis=1), 0))
 
 
 def _onto_l1_ball(Z: Array, radius: float) -> Array:
@@ -172,7 +172,7 @@ def _onto_l1_ball(Z: Array, radius: float) -> Array:
 
 
 def _onto_l2_ball(Z: Array, radius: float) -> Array:
-    return Z * np.minimum(1, radius / np.sqrt((Z * Z).sum(axis=1, keepdims=True)))
+    return np.asarray(Z * np.minimum(1, radius / np.sqrt((Z * Z).sum(axis=1, keepdims=True))))
 
 
 PROJECTIONS: dict[str, tuple[int, Callable[[Array, float], Array]]] = {
@@ -191,7 +191,7 @@ def bench_prox_box_l1(benchmark: BenchmarkFixture, dtype: str) -> None:
     def with_numpy() -> Array:
         for _ in range(REPEATS):
             shrunk = np.copysign(np.clip(np.abs(Z) - threshold, 0, bound), Z)
-        return shrunk
+        return np.asarray(shrunk)
 
     values = REPEATS * Z.size
     measure(

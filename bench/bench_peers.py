@@ -44,6 +44,7 @@ def bench_peer(benchmark: BenchmarkFixture, peer: str, job: str, dtype: str) -> 
     )
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def bench_framework(benchmark: BenchmarkFixture, framework: str) -> None:
     """Once, for starting it takes longest; `worker_round` is the seconds of a round of one worker, started already."""

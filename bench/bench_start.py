@@ -35,6 +35,7 @@ def bench_start(benchmark: BenchmarkFixture, code: str, tmp_path_factory: pytest
     measure(benchmark, lambda: run(code, cache), reference, Work(), float, at_most=0.0)
 
 
+@pytest.mark.once
 def bench_compile(benchmark: BenchmarkFixture, tmp_path: Path) -> None:
     """The first solve on a new machine: once, for it takes as long as much of the rest."""
     if not benchmark.enabled:

@@ -52,9 +52,9 @@ def flower(job: Job) -> Finished:
     @client.train()  # type: ignore[untyped-decorator]
     def train(request: Any, context: Any) -> Any:
         i, t = int(context.node_config["partition-id"]), int(request.content["at"]["round"])
-        if t == 0:
-            x = dual = np.zeros(d)
-        else:
+        x: Array = np.zeros(d)
+        dual: Array = np.zeros(d)
+        if t > 0:
             message, dual = context.state["kept"].to_numpy_ndarrays()
             x, dual = _receive(job, message, request.content["mean"].to_numpy_ndarrays()[0], dual)
         if t < job.rounds:

@@ -109,10 +109,15 @@ def apart(name: str, given: Case) -> float:
 @cache
 def noiseless(given: Case, rounds: int) -> Any:
     """Our models, of two runs without noise."""
-    # The errors of this run are not looked at, and an optimum of large data takes long.
+    problem = unmeasured(given).problem
+    return fl.solve(problem, rounds=rounds, repetitions=2, algorithm=fl.PrimalDual(step=STEP)).workers
+
+
+def unmeasured(given: Case) -> Case:
+    """The same where errors are not looked at: an optimum of large data takes long, so zero is taken for it."""
     problem = given.problem.alike()
     problem.__dict__["_optimum"] = np.zeros(problem.d)
-    return fl.solve(problem, rounds=rounds, repetitions=2, algorithm=fl.PrimalDual(step=STEP)).workers
+    return replace(given, problem=problem)
 
 
 def peer_job(given: Case, runs: int, rounds: int, deviation: float = 0.0) -> peers.Job:

@@ -27,15 +27,6 @@ class Measured(NamedTuple):
     info: dict[str, Any]
 
     @property
-    def ratio(self) -> float:
-        """How many times faster than its reference it is: the middle one of the passes' ratios of least times.
-
-        What else runs on the machine makes times longer and never shorter, so the least say most.
-        """
-        passes = zip(self.seconds, self.reference_seconds, strict=True)
-        return float(np.median([theirs.min() / ours.min() for ours, theirs in passes]))
-
-    @property
     def time(self) -> float:
         """The least seconds a unit."""
         return float(min(seconds.min() for seconds in self.seconds))
@@ -45,14 +36,25 @@ class Measured(NamedTuple):
         """The least of the reference."""
         return float(min(seconds.min() for seconds in self.reference_seconds))
 
+    @property
+    def ratio(self) -> float:
+        """How many times faster than its reference it is.
+
+        Of the least times: what else runs on a machine makes times longer and never shorter.
+        """
+        return self.reference_time / self.time
+
     def resampled(self, rng: np.random.Generator) -> Array:
         """The ratio, of passes and pairs drawn with replacement from those there are."""
-        of_passes = np.empty((RESAMPLES, len(self.seconds)))
-        for column, (ours, theirs) in enumerate(zip(self.seconds, self.reference_seconds, strict=True)):
-            pairs = rng.integers(0, ours.size, (RESAMPLES, ours.size))
-            of_passes[:, column] = theirs[pairs].min(axis=1) / ours[pairs].min(axis=1)
-        chosen = rng.integers(0, of_passes.shape[1], of_passes.shape)
-        return np.asarray(np.median(np.take_along_axis(of_passes, chosen, axis=1), axis=1))
+        least = np.empty((2, len(self.seconds), RESAMPLES, len(self.seconds)))
+        for number, both in enumerate(zip(self.seconds, self.reference_seconds, strict=True)):
+            pairs = rng.integers(0, both[0].size, (RESAMPLES, len(self.seconds), both[0].size))
+            for which, seconds in enumerate(both):
+                least[which, number] = seconds[pairs].min(axis=2)
+        # Of each resample, which pass stands in each place.
+        chosen = rng.integers(0, len(self.seconds), (1, RESAMPLES, len(self.seconds)))
+        ours, theirs = (np.take_along_axis(one, chosen, axis=0)[0].min(axis=1) for one in least)
+        return np.asarray(theirs / ours)
 
 
 def interval(resampled: Array) -> tuple[float, float]:

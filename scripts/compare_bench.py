@@ -5,7 +5,9 @@ ratio has dropped by more than 15 %, and by so much that the interval of the cha
 """
 
 import argparse
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,11 +71,21 @@ def change(name: str, new: Measured, old: Measured) -> Change:
     return Change(name, old.ratio, new.ratio, low, high, remark)
 
 
+def measured_again(names: list[str]) -> Results:
+    """Some benchmarks, as they are now."""
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch) / "again.json"
+        script = environment.ROOT / "scripts" / "bench.py"
+        subprocess.run([sys.executable, script, "-k", " or ".join(names), "--out", path], check=True)
+        return results.load(path)
+
+
 def main() -> None:
     """Print what changed; exit with 1 where something is slower."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("new", type=Path)
     parser.add_argument("old", type=Path, nargs="?", default=BASELINE)
+    parser.add_argument("--again", action="store_true", help="measure what is slower once more, and judge by that")
     chosen = parser.parse_args()
     new, old = results.load(chosen.new), results.load(chosen.old)
     if new.machine["processor"] != old.machine["processor"]:
@@ -85,6 +97,9 @@ def main() -> None:
     for one in sorted(found, key=lambda change: change.new / change.old):
         print(one.row())
     slower = [one.name for one in found if one.slower]
+    if slower and chosen.again:
+        print(f"slower, and measured again: {', '.join(slower)}", flush=True)
+        slower = [one.name for one in changes(measured_again(slower), old) if one.slower]
     if slower:
         sys.exit(f"{len(slower)} of {len(found)} slower by more than {LARGEST_DROP:.0%}: {', '.join(slower)}")
     print(f"none of {len(found)} slower by more than {LARGEST_DROP:.0%}")

@@ -30,16 +30,16 @@ l2 = 0.1
 epsilon = 1.0
 delta = 1e-4
 """
-# The first experiment with a tenth of its rounds: eight horizons, four settings, twenty repetitions.
+# The first experiment with a twentieth of its rounds: eight horizons, four settings, twenty repetitions.
 FIRST = """
-rounds = {from = 100, to = 800, by = 100}
+rounds = {from = 50, to = 400, by = 50}
 repetitions = 20
 [[method]]
 name = "PrimalDual"
 allocation = ["dynamic", "static"]
 step = [0.05, 0.25]
 [record]
-every = 100
+every = 50
 [quick]
 rounds = 20
 repetitions = 2
@@ -53,8 +53,8 @@ step = {{from = 0.01, to = 0.25, count = {count}}}
 """
 SWEEPS = {
     "first": FIRST + HEAD,
-    "short": SHORT.format(count=100, repetitions=20) + HEAD,
-    "settings": SHORT.format(count=1000, repetitions=1) + HEAD,
+    "short": SHORT.format(count=50, repetitions=20) + HEAD,
+    "settings": SHORT.format(count=300, repetitions=1) + HEAD,
 }
 
 

@@ -93,6 +93,13 @@ class Results(NamedTuple):
     benchmarks: dict[str, Measured]
 
 
+def save(path: Path, results: dict[str, Any]) -> None:
+    """Write results with a line a benchmark, so that files can be compared by eye."""
+    head = {name: value for name, value in results.items() if name != "benchmarks"}
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in results["benchmarks"].items())
+    path.write_text(f'{json.dumps(head)[:-1]}, "benchmarks": {{\n{lines}\n}}}}\n', encoding="utf-8")
+
+
 def load(path: Path) -> Results:
     """The results in a file."""
     raw = json.loads(path.read_text(encoding="utf-8"))

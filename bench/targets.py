@@ -8,6 +8,7 @@ from pathlib import Path
 
 import jobs
 import results
+from frameworks import FRAMEWORKS
 from results import Results
 
 Row = tuple[str, str, str]
@@ -82,14 +83,21 @@ def _shares(found: Results) -> list[Row]:
     return [(what, f"{named[name].info[key]:.0%}", target) for what, name, key, target in wanted if name in named]
 
 
+def of_frameworks(found: Results) -> tuple[float, dict[str, float]]:
+    """The seconds of a round of one worker: ours of one run alone, and those of each framework that was measured."""
+    alone = found.benchmarks.get("bench_solve[dense-1-float64]")
+    named = {name: found.benchmarks.get(f"bench_framework[{name}]") for name in FRAMEWORKS}
+    if alone is None:
+        return 0.0, {}
+    return alone.time / jobs.FIRST.n, {name: one.info["worker_round"] for name, one in named.items() if one is not None}
+
+
 def _frameworks(found: Results) -> list[Row]:
-    """A round of one worker, against ours of one run alone."""
-    made: list[Row] = []
-    for name, one in found.benchmarks.items():
-        if "worker_round" in one.info:
-            theirs, ours = one.info["worker_round"], one.reference_time / jobs.FIRST.n
-            made.append((f"{name}: a worker-round", f"{1e6 * theirs:.0f} µs, {theirs / ours:,.0f}×", ""))
-    return made
+    ours, times = of_frameworks(found)
+    return [
+        (f"one run, a worker-round: {name}", f"{1e6 * seconds:,.0f} µs, {seconds / ours:,.0f}×", "")
+        for name, seconds in times.items()
+    ]
 
 
 def _starts(found: Results) -> list[Row]:

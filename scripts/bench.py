@@ -40,7 +40,7 @@ def main() -> None:
     passes += [one_pass("-k", chosen.k, "-m", "not once") for _ in range(1, chosen.passes)]
     found = results.merged(passes)
     report = {"date": f"{now:%Y-%m-%d %H:%M}", "machine": machine(), "limits": limits.measured(), "benchmarks": found}
-    path.write_text(json.dumps(report, indent=0) + "\n", encoding="utf-8")
+    results.save(path, report)
     print(targets.table(results.load(path)))
     print(f"\nwritten to {path}")
 

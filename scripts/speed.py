@@ -15,7 +15,7 @@ import results
 from compare_bench import BASELINE
 from fastldp import figures
 from results import Results
-from targets import of_peers
+from targets import of_frameworks, of_peers
 
 README = environment.ROOT / "README.md"
 PICTURE = environment.ROOT / "scripts" / "figures" / "speed.png"
@@ -49,8 +49,8 @@ PEERS = {"numpy": "NumPy", "jax": "JAX", "torch": "PyTorch"}
 
 
 def microseconds(seconds: float) -> str:
-    """With two digits."""
-    return f"{1e6 * seconds:#.2g}".rstrip(".")
+    """With two digits, or all those before the point."""
+    return f"{1e6 * seconds:.0f}" if seconds >= 1e-5 else f"{1e6 * seconds:#.2g}"
 
 
 def limit(found: Results, job: str) -> float:
@@ -70,16 +70,12 @@ def table(found: Results) -> str:
 
 def frameworks(found: Results) -> str:
     """A sentence on Flower and Opacus, where they were measured."""
-    names = {"flwr": "a Flower simulation", "opacus": "Opacus"}
-    shown = []
-    for key, name in names.items():
-        if (one := found.benchmarks.get(f"bench_framework[{key}]")) is not None:
-            ours = one.reference_time / jobs.FIRST.n
-            theirs = one.info["worker_round"]
-            shown.append(f"{name} {1e6 * theirs:,.0f} µs ({theirs / ours:,.0f}×)")
-    if not shown:
+    names = {"flwr": "in a Flower simulation", "opacus": "with Opacus"}
+    ours, times = of_frameworks(found)
+    if not times:
         return ""
-    return f"For one run, a round of one worker takes {' and '.join(shown)} against {1e6 * ours:.2g} µs here."
+    shown = [f"{1e6 * seconds:,.0f} µs {names[name]} ({seconds / ours:,.0f}×)" for name, seconds in times.items()]
+    return f"One run alone, a round of one worker: {1e6 * ours:.2g} µs here, {', '.join(shown)}."
 
 
 def section(found: Results) -> str:

@@ -78,7 +78,7 @@ def report(seconds: list[float]) -> dict[str, Any]:
 def written(path: Path, seconds: list[float]) -> str:
     found: dict[str, Any] = {"date": "today", "machine": MACHINE, "limits": {}}
     found["benchmarks"] = results.merged([report(seconds), report(seconds)])
-    path.write_text(json.dumps(found), encoding="utf-8")
+    results.save(path, found)
     return str(path)
 
 

@@ -1,7 +1,8 @@
-"""What this machine can do at most: products and sums a second, and bytes read a second."""
+"""What this machine can do at most: products and sums a second, bytes read a second, and its matrix products."""
 
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numba
@@ -39,21 +40,38 @@ def _read(X: Any, totals: Any) -> None:
         store(s0 + s1 + s2 + s3, totals, thread)
 
 
-def flops(dtype: str = "float64") -> float:
-    """Floating-point operations a second, all threads: a product and a sum count as two."""
-    threads, rounds, lanes = numba.get_num_threads(), 2_000_000, 64 // np.dtype(dtype).itemsize
+@cache
+def flops(dtype: str = "float64", threads: int | None = None) -> float:
+    """Floating-point operations a second, on all threads or so many: a product and a sum count as two."""
+    threads, rounds, lanes = threads or numba.get_num_threads(), 1_000_000, 64 // np.dtype(dtype).itemsize
     X = aligned_zeros((threads, 3, lanes), dtype)
     return threads * rounds * 5 * lanes * 2 / shortest(lambda: _multiply(X, rounds))
 
 
-def reader(megabytes: int = 200) -> tuple[Callable[[], Any], int]:
-    """A job that reads so much memory once, on all threads, and how many bytes that is."""
-    threads = numba.get_num_threads()
+@cache
+def read(threads: int | None = None, megabytes: int = 200) -> float:
+    """Bytes of memory read a second, on all threads or so many."""
+    threads = threads or numba.get_num_threads()
     lines = megabytes * 1_000_000 // 64 // threads // 4 * 4
     X = aligned_zeros((threads, lines, 8))
     X[...] = 1.0
     totals = aligned_zeros((threads, 8))
-    return lambda: _read(X, totals), X.nbytes
+    return X.nbytes / shortest(lambda: _read(X, totals))
+
+
+@cache
+def gemm(dtype: str = "float64", size: int = 1024) -> float:
+    """Floating-point operations a second of NumPy's product of two matrices, on all the threads it takes."""
+    A = np.ones((size, size), dtype)
+    out = np.empty_like(A)
+    return 2 * size**3 / shortest(lambda: np.matmul(A, A, out=out))
+
+
+def measured() -> dict[str, float]:
+    """All limits, on all threads."""
+    precisions = ("float64", "float32")
+    rates = {f"fma {dtype}": flops(dtype) for dtype in precisions}
+    return rates | {f"gemm {dtype}": gemm(dtype) for dtype in precisions} | {"read": read()}
 
 
 def shortest(job: Callable[[], Any], times: int = 7) -> float:
@@ -67,8 +85,12 @@ def shortest(job: Callable[[], Any], times: int = 7) -> float:
     return best
 
 
+def main() -> None:
+    """The table of limits."""
+    print(f"on {numba.get_num_threads()} threads")
+    for name, rate in measured().items():
+        print(f"{name}: {rate / 1e9:.1f} {'GB/s' if name == 'read' else 'GFlop/s'}")
+
+
 if __name__ == "__main__":
-    for dtype in ("float64", "float32"):
-        print(f"{dtype}: {flops(dtype) / 1e9:.1f} GFlop/s on {numba.get_num_threads()} threads")
-    job, size = reader()
-    print(f"read: {size / shortest(job) / 1e9:.1f} GB/s")
+    main()

@@ -9,6 +9,8 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# What the scripts that measure share is there.
+sys.path.append(str(ROOT / "bench"))
 NOT_SOURCES = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "out")
 
 

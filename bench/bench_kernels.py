@@ -1,0 +1,270 @@
+"""The parts of a round one by one, and the whole of it, on one core: each against the same formula in NumPy."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from pytest_benchmark.fixture import BenchmarkFixture
+
+import fastldp as fl
+import jobs
+from fastldp.block import LANES, Block, Lane, Runs, samples_in_panels, samples_in_rows
+from fastldp.kernels import gaussian, gradient, jit, prox, vmath
+from fastldp.kernels.chacha import key_of
+from fastldp.kernels.simd import aligned_zeros, load, store
+from fastldp.recording import plan
+from measuring import Reference, Work, measure
+
+Array = NDArray[Any]
+DTYPES = pytest.mark.parametrize("dtype", ["float64", "float32"])
+# How far two right answers may be apart, for what they are of.
+ROUNDING = {"float64": 1e-12, "float32": 1e-4}
+WORKERS, FEATURES = 64, 128
+REPEATS = 10
+
+
+@jit.serial
+def _exp(X: Any, out: Any, repeats: int) -> None:
+    for _ in range(repeats):
+        for k in range(X.shape[0]):
+            store(vmath.exp(load(X, k)), out, k)
+
+
+@jit.serial
+def _normals(keys: Any, normals: Any, dithers: Any, repeats: int) -> None:
+    for t in range(repeats):
+        for worker in range(normals.shape[0]):
+            gaussian.store_draw(normals, dithers, worker, keys, t, worker, 0)
+
+
+@jit.serial
+def _gradients(samples: Any, clip: Any, X: Any, G: Any, repeats: int) -> None:
+    for _ in range(repeats):
+        G[...] = 0
+        for i in range(X.shape[0]):
+            gradient.add_gradient(gradient.LOGISTIC, load(clip, 0), samples, i, X, i, G)
+
+
+@jit.serial
+def _shrink(Z: Any, threshold: Any, bound: Any, X: Any, repeats: int) -> None:
+    for _ in range(repeats):
+        for i in range(X.shape[0]):
+            for j in range(X.shape[1]):
+                store(prox.box_l1(load(Z, i, j), load(threshold, 0), load(bound, 0)), X, i, j)
+
+
+@jit.serial
+def _project(code: int, Z: Any, radius: Any, X: Any, repeats: int) -> None:
+    for _ in range(repeats):
+        X[...] = Z
+        for i in range(X.shape[0]):
+            prox.project_row(code, X, i, load(radius, 0))
+
+
+def _farthest(computed: Array, reference: Array) -> float:
+    return float(np.abs(computed - reference).max())
+
+
+def _random(dtype: str, *shape: int) -> Array:
+    """Normals with lanes as the last axis."""
+    X = aligned_zeros((*shape, LANES[dtype]), dtype)
+    X[...] = np.random.default_rng(0).standard_normal(X.shape)
+    return X
+
+
+def _lanes_of(value: float, dtype: str) -> Array:
+    return np.full((1, LANES[dtype]), value, dtype)
+
+
+@DTYPES
+def bench_exp(benchmark: BenchmarkFixture, dtype: str) -> None:
+    X = _random(dtype, 16_384 // LANES[dtype])
+    out, expected = np.empty_like(X), np.empty_like(X)
+
+    def with_numpy() -> None:
+        for _ in range(REPEATS):
+            np.exp(X, out=expected)
+
+    # A product and a sum a coefficient, and some six of either before and after the polynomial.
+    coefficients = vmath.EXP_64 if dtype == "float64" else vmath.EXP_32
+    values = REPEATS * X.size
+    measure(
+        benchmark,
+        lambda: _exp(X, out, REPEATS),
+        Reference("numpy", with_numpy, values),
+        Work(values, 2 * len(coefficients) + 12, 2 * X.itemsize, dtype, threads=1),
+        lambda _: _farthest(out / expected, np.ones_like(out)),
+        at_most=ROUNDING[dtype],
+    )
+
+
+@DTYPES
+def bench_normals(benchmark: BenchmarkFixture, dtype: str) -> None:
+    normals = aligned_zeros((WORKERS, FEATURES, LANES[dtype]), dtype)
+    dithers, theirs = np.empty_like(normals), np.empty_like(normals)
+    keys = np.stack([key_of(0, repetition) for repetition in range(LANES[dtype])], axis=1)
+    rng = np.random.default_rng(0)
+
+    def of_numpy() -> None:
+        rng.standard_normal(out=theirs, dtype=normals.dtype.type)
+
+    def off(_: None) -> float:
+        """From mean zero and variance one."""
+        return max(abs(float(normals.mean())), abs(float(normals.var()) - 1))
+
+    measure(
+        benchmark,
+        lambda: _normals(keys, normals, dithers, 1),
+        Reference("numpy", of_numpy, normals.size),
+        Work(normals.size, bytes=2 * normals.itemsize, dtype=dtype, threads=1),
+        off,
+        at_most=0.03,
+    )
+
+
+@DTYPES
+@pytest.mark.parametrize("lanes", ["runs", "samples"])
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def bench_gradient(benchmark: BenchmarkFixture, layout: str, lanes: str, dtype: str) -> None:
+    size = jobs.FIRST if layout == "dense" else jobs.SPARSE
+    repeats = 20 if layout == "dense" else 2
+    given = jobs.case(size, dtype)
+    alone = lanes == "samples"
+    samples = samples_in_panels(given.problem) if alone and layout == "dense" else samples_in_rows(given.problem)
+    X = _random(dtype, size.n, size.d) if not alone else np.ascontiguousarray(_random(dtype, size.n, size.d)[..., 0])
+    G = np.zeros_like(X)
+    clip = np.full((1,) if alone else (1, LANES[dtype]), np.finfo(dtype).max, dtype)
+    A = np.ascontiguousarray(-given.b[:, :, None] * given.A).astype(dtype)
+    transposed = np.ascontiguousarray(A.transpose(0, 2, 1))
+
+    def with_numpy() -> Array:
+        points = X[..., None] if alone else X
+        for _ in range(repeats):
+            summed = np.matmul(transposed, 1 / (1 + np.exp(-np.matmul(A, points))))
+        return np.asarray(summed[..., 0] if alone else summed)
+
+    runs = 1 if alone else LANES[dtype]
+    measure(
+        benchmark,
+        lambda: _gradients(samples, clip, X, G, repeats),
+        Reference("numpy", with_numpy, runs * repeats),
+        jobs.work(given, runs, repeats, threads=1),
+        lambda _: _farthest(G, with_numpy()) / float(np.abs(G).max()),
+        at_most=ROUNDING[dtype],
+        runs=runs,
+    )
+
+
+def _onto_simplex(Z: Array, radius: float) -> Array:
+    """The projection of the columns Z[i, :, lane] (Held, Wolfe and Crowder 1974)."""
+    descending = -np.sort(-Z, axis=1)
+    ranks = np.arange(1, Z.shape[1] + 1)[:, None]
+    thresholds = (np.cumsum(descending, axis=1) - radius) / ranks
+    last = (descending > thresholds).sum(axis=1, keepdims=True) - 1
+    return np.asarray(np.maximum(Z - np.take_along_axis(thresholds, last, axis=1), 0))
+
+
+def _onto_l1_ball(Z: Array, radius: float) -> Array:
+    inside = np.abs(Z).sum(axis=1, keepdims=True) <= radius
+    return np.where(inside, Z, np.copysign(_onto_simplex(np.abs(Z), radius), Z))
+
+
+def _onto_l2_ball(Z: Array, radius: float) -> Array:
+    return np.asarray(Z * np.minimum(1, radius / np.sqrt((Z * Z).sum(axis=1, keepdims=True))))
+
+
+PROJECTIONS: dict[str, tuple[int, Callable[[Array, float], Array]]] = {
+    "l2_ball": (prox.L2_BALL, _onto_l2_ball),
+    "simplex": (prox.SIMPLEX, _onto_simplex),
+    "l1_ball": (prox.L1_BALL, _onto_l1_ball),
+}
+
+
+@DTYPES
+def bench_prox_box_l1(benchmark: BenchmarkFixture, dtype: str) -> None:
+    Z = _random(dtype, WORKERS, FEATURES)
+    X = np.empty_like(Z)
+    threshold, bound = Z.dtype.type(0.3), Z.dtype.type(1.0)
+
+    def with_numpy() -> Array:
+        for _ in range(REPEATS):
+            shrunk = np.copysign(np.clip(np.abs(Z) - threshold, 0, bound), Z)
+        return np.asarray(shrunk)
+
+    values = REPEATS * Z.size
+    measure(
+        benchmark,
+        lambda: _shrink(Z, _lanes_of(0.3, dtype), _lanes_of(1.0, dtype), X, REPEATS),
+        Reference("numpy", with_numpy, values),
+        Work(values, 2, 2 * Z.itemsize, dtype, threads=1),
+        lambda _: _farthest(X, with_numpy()),
+        at_most=ROUNDING[dtype],
+    )
+
+
+@pytest.mark.parametrize("onto", sorted(PROJECTIONS))
+def bench_prox_row(benchmark: BenchmarkFixture, onto: str) -> None:
+    code, project = PROJECTIONS[onto]
+    Z = _random("float64", WORKERS, FEATURES)
+    X = np.empty_like(Z)
+    measure(
+        benchmark,
+        lambda: _project(code, Z, _lanes_of(5.0, "float64"), X, REPEATS),
+        Reference("numpy", lambda: project(Z, 5.0), Z.size),
+        Work(REPEATS * Z.size, bytes=2 * Z.itemsize, threads=1),
+        lambda _: _farthest(X, project(Z, 5.0)),
+        at_most=ROUNDING["float64"],
+    )
+
+
+def _block(given: jobs.Case, rounds: int, optimum: Array, *, alone: bool) -> tuple[Block, list[Lane]]:
+    """A full block of runs, or a run alone, laid out as a solve does."""
+    problem = given.problem
+    schedule = fl.PrimalDual(step=jobs.STEP).schedule(problem, jobs.BUDGET, rounds)
+    keys = np.stack([key_of(0, repetition) for repetition in range(1 if alone else LANES[problem.dtype])])
+    runs = Runs(problem, schedule, np.zeros(problem.d), keys, plan(fl.Final(), rounds, problem.n), optimum)
+    lanes = [Lane(runs, repetition) for repetition in range(len(keys))]
+    samples = samples_in_panels(problem) if alone else samples_in_rows(problem)
+    return Block(samples, lanes, alone=alone), lanes
+
+
+def _bench_round(benchmark: BenchmarkFixture, given: jobs.Case, rounds: int, threads: int, alone: bool) -> None:
+    # An optimum of large data takes long: its errors are then distances from zero.
+    optimum = np.zeros(given.size.d) if given.size == jobs.LARGE else given.problem.optimum()
+    block, lanes = _block(given, rounds, optimum, alone=alone)
+
+    def job() -> Runs:
+        block.reuse(lanes)
+        block.advance(rounds, threads=threads)
+        block.close()
+        return lanes[0].runs
+
+    runs = len(lanes)
+    scale = float(optimum @ optimum) or 1.0
+    measure(
+        benchmark,
+        job,
+        jobs.numpy_reference(given, runs, max(1, rounds // 5)),
+        jobs.work(given, runs, rounds, threads=1 if threads == 1 else None),
+        lambda done: float((done.consensus + done.distance / scale).mean()),
+        at_most=jobs.LARGEST_ERROR,
+        rounds=rounds,
+        runs=runs,
+        apart=jobs.apart("numpy loop", given),
+    )
+
+
+@DTYPES
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def bench_round(benchmark: BenchmarkFixture, layout: str, dtype: str) -> None:
+    """A block of runs on one core, everything included."""
+    given = jobs.case(jobs.FIRST if layout == "dense" else jobs.SPARSE, dtype)
+    _bench_round(benchmark, given, 200 if layout == "dense" else 30, threads=1, alone=False)
+
+
+def bench_round_of_large_data(benchmark: BenchmarkFixture) -> None:
+    """One run on data beyond the caches, all cores: a matter of memory."""
+    size = jobs.LARGE if benchmark.enabled else jobs.FIRST
+    _bench_round(benchmark, jobs.case(size), 10, threads=2, alone=True)

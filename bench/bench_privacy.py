@@ -1,0 +1,53 @@
+"""Accounting: what is asked of it once a solve, or thousands of times a sweep."""
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+import fastldp as fl
+import jobs
+from measuring import Work, measure
+
+EPSILON, DELTA, CALLS = 1.0, 1e-4, 200
+
+
+@pytest.mark.parametrize("method", fl.privacy.METHODS)
+def bench_conversion(benchmark: BenchmarkFixture, method: str) -> None:
+    """(ε, δ) to ρ and back."""
+
+    def there_and_back() -> float:
+        for _ in range(CALLS):
+            epsilon = fl.privacy.epsilon_of(fl.privacy.rho_of(EPSILON, DELTA, method), DELTA, method)
+        return epsilon
+
+    measure(
+        benchmark,
+        there_and_back,
+        jobs.yardstick(),
+        Work(CALLS),
+        lambda epsilon: abs(epsilon - EPSILON),
+        at_most=1e-6,
+    )
+
+
+@pytest.mark.parametrize("allocation", ["dynamic", "static"])
+def bench_schedule(benchmark: BenchmarkFixture, allocation: str) -> None:
+    """The noise of 8000 rounds, with its ledger and what the sampler adds to δ."""
+    problem, method = jobs.case(jobs.FIRST).problem, fl.PrimalDual(step=jobs.STEP, allocation=allocation)
+    rounds = 8000
+
+    def overspent() -> float:
+        for _ in range(3):
+            ledger = method.schedule(problem, jobs.BUDGET, rounds).ledger
+            assert ledger is not None  # there is a budget
+            excess = max(float(ledger.spent_epsilon) - EPSILON, ledger.sampler_delta - DELTA)
+        return excess
+
+    measure(
+        benchmark,
+        overspent,
+        jobs.yardstick(),
+        Work(3, bytes=8 * rounds, threads=1),
+        lambda excess: excess,
+        at_most=0.0,
+        rounds=rounds,
+    )

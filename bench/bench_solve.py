@@ -1,0 +1,80 @@
+"""Whole solves, with all that surrounds their kernels, against NumPy at the same job."""
+
+from typing import Any
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+
+import fastldp as fl
+import jobs
+from measuring import measure
+
+# Rounds of ours and of NumPy, so that each takes some fifty milliseconds.
+ROUNDS: dict[tuple[str, int], tuple[int, int]] = {
+    ("dense", 1): (2000, 500),
+    ("dense", 20): (400, 50),
+    ("dense", 160): (100, 10),
+    ("sparse", 1): (500, 50),
+    ("sparse", 20): (80, 10),
+    ("sparse", 160): (20, 2),
+}
+# A local step of a baseline is a gradient, as a round of the paper's method is.
+STEPS = 5
+METHODS: dict[str, tuple[Any, int]] = {
+    "PrimalDual": (fl.PrimalDual(step=jobs.STEP), 1),
+    "DPFedAvg": (fl.DPFedAvg(0.01, STEPS), STEPS),
+    "DPScaffold": (fl.DPScaffold(0.01, STEPS), STEPS),
+    "ISRLDP": (fl.ISRLDP(0.01), 1),
+    "ISRLDP-accelerated": (fl.ISRLDP(0.01, accelerated=True), 1),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("runs", [1, 20, 160])
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+def bench_solve(benchmark: BenchmarkFixture, layout: str, runs: int, dtype: str) -> None:
+    given = jobs.case(jobs.FIRST if layout == "dense" else jobs.SPARSE, dtype)
+    rounds, of_numpy = ROUNDS[layout, runs]
+    measure(
+        benchmark,
+        jobs.ours(given, runs, rounds),
+        jobs.numpy_reference(given, runs, of_numpy),
+        jobs.work(given, runs, rounds),
+        jobs.final_error,
+        at_most=jobs.LARGEST_ERROR,
+        rounds=rounds,
+        runs=runs,
+    )
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def bench_cores(benchmark: BenchmarkFixture, cores: int) -> None:
+    """Long enough that starting is nothing: what a second core is worth."""
+    given, runs, rounds = jobs.case(jobs.FIRST), 160, 300
+    measure(
+        benchmark,
+        jobs.ours(given, runs, rounds, n_jobs=cores),
+        jobs.numpy_reference(given, runs, 20),
+        jobs.work(given, runs, rounds, threads=cores),
+        jobs.final_error,
+        at_most=jobs.LARGEST_ERROR,
+        rounds=rounds,
+        runs=runs,
+    )
+
+
+@pytest.mark.parametrize("method", METHODS)
+def bench_methods(benchmark: BenchmarkFixture, method: str) -> None:
+    """The paper's method and the baselines on a smooth problem, a local gradient."""
+    algorithm, steps = METHODS[method]
+    given, runs, rounds = jobs.smooth(jobs.FIRST), 160, 100 // steps
+    measure(
+        benchmark,
+        jobs.ours(given, runs, rounds, algorithm=algorithm),
+        jobs.numpy_reference(jobs.case(jobs.FIRST), runs, 10),
+        jobs.work(given, runs, rounds, gradients=steps),
+        jobs.final_error,
+        at_most=jobs.LARGEST_ERROR,
+        rounds=rounds,
+        runs=runs,
+    )

@@ -1,0 +1,139 @@
+"""The README's table and picture of speeds, from a file of results: python scripts/speed.py [RESULTS.json] [--write].
+
+By default from the committed baseline. With --write the section "Speed" of the README is made anew.
+"""
+
+import argparse
+import re
+import textwrap
+from pathlib import Path
+from typing import NamedTuple
+
+import environment
+import jobs
+import results
+from compare_bench import BASELINE
+from fastldp import figures
+from results import Results
+from targets import of_frameworks, of_peers
+
+README = environment.ROOT / "README.md"
+PICTURE = environment.ROOT / "scripts" / "figures" / "speed.png"
+
+
+class Job(NamedTuple):
+    """A row of the table and a group of bars."""
+
+    size: jobs.Size
+    dtype: str
+    row: str
+    bars: str
+
+
+JOBS = {
+    "dense-160-float64": Job(
+        jobs.FIRST, "float64", "n = 20, m = 100, d = 22, 160 runs, float64", "dense, 160 runs\nfloat64"
+    ),
+    "dense-160-float32": Job(jobs.FIRST, "float32", "the same in float32", "dense, 160 runs\nfloat32"),
+    "sparse-160-float64": Job(
+        jobs.SPARSE,
+        "float64",
+        "n = 20, m = 561, d = 123, 14 nonzeros a row, 160 runs, float64 (the peers dense)",
+        "sparse, 160 runs\nfloat64",
+    ),
+    "dense-1-float64": Job(
+        jobs.FIRST, "float64", "n = 20, m = 100, d = 22, one run, float64", "dense, one run\nfloat64"
+    ),
+}
+PEERS = {"numpy": "NumPy", "jax": "JAX", "torch": "PyTorch"}
+
+
+def microseconds(seconds: float) -> str:
+    """With two digits, or all those before the point."""
+    return f"{1e6 * seconds:.0f}" if seconds >= 1e-5 else f"{1e6 * seconds:#.2g}"
+
+
+def limit(found: Results, job: str) -> float:
+    """The seconds a run-round would take if the products of its gradients were all, at the machine's FMA rate."""
+    return 4 * JOBS[job].size.entries / found.limits[f"fma {JOBS[job].dtype}"]
+
+
+def table(found: Results) -> str:
+    """A row a job: ours, each peer's with its ratio, and the limit."""
+    lines = ["| | fastldp | " + " | ".join(PEERS.values()) + " | limit |", "|---|---|" + "---|" * (len(PEERS) + 1)]
+    for job, (_, _, row, _) in JOBS.items():
+        ours, peers = found.benchmarks[f"bench_solve[{job}]"], of_peers(found, job)
+        cells = [f"{microseconds(peers[peer][0])} ({peers[peer][1]:.1f}×)" if peer in peers else "" for peer in PEERS]
+        lines.append(f"| {row} | {microseconds(ours.time)} | {' | '.join(cells)} | {microseconds(limit(found, job))} |")
+    return "\n".join(lines)
+
+
+def frameworks(found: Results) -> str:
+    """A sentence on Flower and Opacus, where they were measured."""
+    names = {"flwr": "in a Flower simulation", "opacus": "with Opacus"}
+    ours, times = of_frameworks(found)
+    if not times:
+        return ""
+    shown = [f"{1e6 * seconds:,.0f} µs {names[name]} ({seconds / ours:,.0f}×)" for name, seconds in times.items()]
+    return f"One run alone, a round of one worker: {1e6 * ours:.2g} µs here, {', '.join(shown)}."
+
+
+def section(found: Results) -> str:
+    """What stands below the heading."""
+    machine = found.machine
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    words = f"""One round of one repetition, everything included (gradients, cryptographic noise, average, dual, prox),
+        in µs on {machine["cores"]} cores of an {machine["processor"]} ({versions}). All peers compute the same thing,
+        to 1e-6 without noise, in turns with ours. The limit is that of the gradients' products at the machine's FMA
+        rate; noise and logistic function come on top. By `scripts/bench.py` and `scripts/speed.py`;
+        `bench/README.md` has the rest."""
+    parts = [fill(words), table(found), fill(frameworks(found)), "![Time of a run-round](scripts/figures/speed.png)"]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def fill(words: str) -> str:
+    """Lines of the README's length."""
+    return textwrap.fill(" ".join(words.split()), 120)
+
+
+def draw(found: Results, path: Path) -> None:
+    """Bars a job, on a logarithmic axis, with the limit as a line."""
+    figures.require_format(path)
+    from matplotlib import pyplot as plt
+
+    _, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
+    width = 0.8 / (1 + len(PEERS))
+    for place, job in enumerate(JOBS):
+        times = {"fastldp": found.benchmarks[f"bench_solve[{job}]"].time}
+        times |= {PEERS[peer]: seconds for peer, (seconds, _) in of_peers(found, job).items()}
+        for bar, (name, seconds) in enumerate(times.items()):
+            label = name if place == 0 else None
+            ax.bar(place + (bar - 1.5) * width, 1e6 * seconds, width, color=f"C{bar}", label=label)
+        ends = place - 0.4, place + 0.4
+        label = "limit: products alone" if place == 0 else None
+        ax.plot(ends, [1e6 * limit(found, job)] * 2, color="black", linestyle="--", linewidth=1, label=label)
+    ax.set_xticks(range(len(JOBS)), [job.bars for job in JOBS.values()])
+    title = f"{found.machine['cores']} cores of an {found.machine['processor']}"
+    ax.set(yscale="log", ylabel="µs a round of one run", title=title)
+    ax.legend(ncols=2, fontsize="small")
+    figures.save(ax, path)
+
+
+def main() -> None:
+    """Print the section and draw its picture; put it into the README where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("results", type=Path, nargs="?", default=BASELINE)
+    parser.add_argument("--write", action="store_true", help="make the README's section and picture anew")
+    chosen = parser.parse_args()
+    found = results.load(chosen.results)
+    text = section(found)
+    print(text)
+    if chosen.write:
+        draw(found, PICTURE)
+        whole = README.read_text(encoding="utf-8")
+        made = re.sub(r"(?<=\n## Speed\n).*?(?=\n## )", lambda _: text, whole, flags=re.DOTALL)
+        README.write_text(made, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

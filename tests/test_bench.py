@@ -1,0 +1,122 @@
+"""The gate on speed: what noise alone does passes, a kernel slowed by 30 % does not.
+
+`timings.json` holds pairs of times, ours and NumPy's in turns, that were recorded while other programs ran on a machine
+of two cores: 21 runs of three passes. Nothing is timed here.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import compare_bench
+import results
+import speed
+import targets
+from results import Measured, Results
+
+RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "timings.json").read_text(encoding="utf-8"))
+MACHINE = {"processor": "any", "cores": 2, "versions": {}}
+
+
+def run(number: int, factor: float = 1.0) -> Results:
+    """A recorded run, ours slowed by a factor."""
+    found = {}
+    for name, runs in RECORDED.items():
+        passes = [np.array(pairs) for pairs in runs[number]]
+        ours, theirs = ([pairs[:, column] for pairs in passes] for column in (0, 1))
+        found[name] = Measured([factor * seconds for seconds in ours], theirs, "numpy", {"error": 0.5})
+    return Results("today", MACHINE, {}, found)
+
+
+def test_twenty_unchanged_runs_pass() -> None:
+    for number in range(1, 21):
+        for change in compare_bench.changes(run(number), run(0)):
+            assert not change.slower, change
+
+
+def test_thirty_percent_slower_is_caught() -> None:
+    for number in range(1, 21):
+        for change in compare_bench.changes(run(number, 1.3), run(0)):
+            assert change.slower, change
+
+
+def test_ten_percent_slower_is_allowed() -> None:
+    assert not any(change.slower for change in compare_bench.changes(run(1, 1.1), run(0)))
+
+
+def test_noise_widens_the_interval_instead_of_failing() -> None:
+    quiet = Measured([np.full(8, 1.0)] * 3, [np.full(8, 5.0)] * 3, "numpy", {})
+    # One pass of three was slow throughout.
+    noisy = quiet._replace(seconds=[np.full(8, 1.0), np.full(8, 1.5), np.full(8, 1.0)])
+    assert not compare_bench.change("job", noisy, quiet).slower
+    assert compare_bench.change("job", noisy._replace(seconds=[np.full(8, 1.5)] * 3), quiet).slower
+
+
+def test_only_numpy_is_a_reference_and_few_pairs_are_not_judged() -> None:
+    enough = Measured([np.ones(6)], [np.ones(6)], "numpy", {})
+    assert compare_bench.judged(enough)
+    assert not compare_bench.judged(enough._replace(reference="fastldp"))
+    assert not compare_bench.judged(Measured([np.ones(3)], [np.ones(3)], "numpy", {}))
+
+
+def report(seconds: list[float]) -> dict[str, Any]:
+    """What pytest-benchmark writes, as far as it is read."""
+    info = {
+        "units": 2,
+        "reference": "numpy",
+        "reference_units": 1,
+        "reference_data": [3.0] * len(seconds),
+        "error": 0.5,
+    }
+    return {"benchmarks": [{"name": "bench_job", "extra_info": info, "stats": {"data": seconds}}]}
+
+
+def written(path: Path, seconds: list[float]) -> str:
+    found: dict[str, Any] = {"date": "today", "machine": MACHINE, "limits": {}}
+    found["benchmarks"] = results.merged([report(seconds), report(seconds)])
+    results.save(path, found)
+    return str(path)
+
+
+def test_reports_are_merged_by_units(tmp_path: Path) -> None:
+    measured = results.load(Path(written(tmp_path / "new.json", [1.0, 1.2, 1.1]))).benchmarks["bench_job"]
+    assert [seconds.tolist() for seconds in measured.seconds] == [[0.5, 0.6, 0.55]] * 2
+    assert measured.ratio == 6.0
+    assert measured.info == {"units": 2, "error": 0.5}
+
+
+@pytest.mark.parametrize(("seconds", "fails"), [([1.0, 1.1, 1.0], False), ([1.4, 1.5, 1.4], True)])
+def test_the_command_fails_where_something_is_slower(
+    seconds: list[float],
+    fails: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    paths = written(tmp_path / "new.json", seconds), written(tmp_path / "old.json", [1.0, 1.1, 1.0])
+    monkeypatch.setattr(sys, "argv", ["compare_bench.py", *paths])
+    if fails:
+        with pytest.raises(SystemExit, match="1 of 1 slower by more than 15%: bench_job"):
+            compare_bench.main()
+    else:
+        compare_bench.main()
+    assert ("SLOWER" in capsys.readouterr().out) == fails
+
+
+def test_another_error_is_remarked_on() -> None:
+    one = Measured([np.ones(6)], [np.ones(6)], "numpy", {"error": 0.5})
+    assert compare_bench.change("job", one, one).error == ""
+    assert "0.5, is 0.7" in compare_bench.change("job", one._replace(info={"error": 0.7}), one).error
+
+
+def test_the_tables_find_their_benchmarks_in_the_baseline(tmp_path: Path) -> None:
+    baseline = results.load(compare_bench.BASELINE)
+    measured = "".join(what for what, _, _ in targets.rows(baseline))
+    for expected in [what for what, _ in targets.JOBS.values()] + list(targets.BASELINES):
+        assert expected in measured
+    assert "fastldp" in speed.section(baseline)
+    speed.draw(baseline, tmp_path / "speed.png")

@@ -278,8 +278,8 @@ MUTANTS = {
         "off the public grid",
     ),
     "a run alone": Mutant(
-        "h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)",
-        "h = privatize(release.mode, load(state.half, i, j) * weight, common, 0.5 * normal, dither)",
+        "normal, dither = load(release.normals, i, j, lane_of_t), load(release.dithers, i, j, lane_of_t)",
+        "normal, dither = 0.5 * load(release.normals, i, j, lane_of_t), load(release.dithers, i, j, lane_of_t)",
         1,
         "a run alone releases other noise",
     ),

@@ -186,13 +186,16 @@ PROJECTIONS: dict[str, tuple[int, Callable[[Array, float], Array]]] = {
 @DTYPES
 def bench_prox_box_l1(benchmark: BenchmarkFixture, dtype: str) -> None:
     Z = _random(dtype, WORKERS, FEATURES)
-    X = np.empty_like(Z)
+    X, shrunk = np.empty_like(Z), np.empty_like(Z)
     threshold, bound = Z.dtype.type(0.3), Z.dtype.type(1.0)
 
     def with_numpy() -> Array:
         for _ in range(REPEATS):
-            shrunk = np.copysign(np.clip(np.abs(Z) - threshold, 0, bound), Z)
-        return np.asarray(shrunk)
+            np.abs(Z, out=shrunk)
+            np.subtract(shrunk, threshold, out=shrunk)
+            np.clip(shrunk, 0, bound, out=shrunk)
+            np.copysign(shrunk, Z, out=shrunk)
+        return shrunk
 
     values = REPEATS * Z.size
     measure(

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import limits
 
-# How long the pairs of one benchmark may take together, and how many they are.
-SECONDS = 1.2
-FEWEST, MOST = 3, 40
+# How long the pairs of one benchmark may take together, and how many they are at most.
+SECONDS = 0.5
+MOST = 20
 # Libraries keep their threads spinning for a while after a job: one that needs all cores waits until they sleep.
 PAUSE = 0.02
 
@@ -62,7 +62,7 @@ def measure(
         reference.job()
         job()
         a_pair = timed(reference.job) + timed(job) + 2 * pause
-        pairs = min(MOST, max(FEWEST, int(SECONDS / a_pair)))
+        pairs = min(MOST, max(1, int(SECONDS / a_pair)))
     result = benchmark.pedantic(job, setup=before, rounds=pairs or 1)
     wrong = float(error(result))
     if not wrong <= at_most:  # a NaN is wrong too

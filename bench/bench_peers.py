@@ -24,6 +24,7 @@ FRAMEWORK_ROUNDS = 10
 pytestmark = pytest.mark.filterwarnings("default")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize("peer", ["jax", "torch"])

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import limits
 
-# How long the pairs of one benchmark may take together, and how many they are.
-SECONDS = 1.2
-FEWEST, MOST = 3, 40
-# Libraries keep their threads spinning for some milliseconds after a job: the next one waits until they sleep.
-REST = 0.01
+# How long the pairs of one benchmark may take together, and how many they are at most.
+SECONDS = 0.5
+MOST = 20
+# Libraries keep their threads spinning for a while after a job: one that needs all cores waits until they sleep.
+PAUSE = 0.02
 
 
 class Reference(NamedTuple):
@@ -50,19 +50,19 @@ def measure(
     Without timing (`--benchmark-disable`) each runs once. `benchmark` is the fixture, whose methods have no types.
     """
     seconds: list[float] = []
+    pause = PAUSE if benchmark.enabled and work.threads != 1 else 0.0
 
     def before() -> None:
-        rest = REST if benchmark.enabled else 0.0
-        time.sleep(rest)
+        wait(pause)
         seconds.append(timed(reference.job))
-        time.sleep(rest)
+        wait(pause)
 
     if benchmark.enabled and pairs is None:
         # The first of each compiles and fills caches; the second says how many fit.
         reference.job()
         job()
-        a_pair = timed(reference.job) + timed(job) + 2 * REST
-        pairs = min(MOST, max(FEWEST, int(SECONDS / a_pair)))
+        a_pair = timed(reference.job) + timed(job) + 2 * pause
+        pairs = min(MOST, max(1, int(SECONDS / a_pair)))
     result = benchmark.pedantic(job, setup=before, rounds=pairs or 1)
     wrong = float(error(result))
     if not wrong <= at_most:  # a NaN is wrong too
@@ -72,6 +72,13 @@ def measure(
     if benchmark.enabled:
         benchmark.extra_info |= fractions(work, min(benchmark.stats.stats.data))
     return result
+
+
+def wait(seconds: float) -> None:
+    """Without sleeping: a core that has slept is up to twice as slow at first."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
 
 
 def timed(job: Callable[[], Any]) -> float:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 RESAMPLES = 4000
-# Seventy benchmarks are judged together: an interval that each misses once in a hundred times on either side.
-CONFIDENCE = 0.98
+CONFIDENCE = 0.95
 
 
 class Measured(NamedTuple):
@@ -43,6 +42,12 @@ class Measured(NamedTuple):
         Of the least times: what else runs on a machine makes times longer and never shorter.
         """
         return self.reference_time / self.time
+
+    def joined(self, more: "Measured") -> "Measured":
+        """With the passes of another run."""
+        return self._replace(
+            seconds=self.seconds + more.seconds, reference_seconds=self.reference_seconds + more.reference_seconds
+        )
 
     def resampled(self, rng: np.random.Generator) -> Array:
         """The ratio, of passes and pairs drawn with replacement from those there are."""

@@ -1,6 +1,6 @@
 """Measure: run the bench suite and write what it found to a dated JSON file: python scripts/bench.py [-k EXPRESSION].
 
-Run it with the Python that has fastldp[bench,peers] in it, on a machine that has nothing else to do. Three passes take
+Run it with the Python that has fastldp[bench,peers] in it, on a machine that has nothing else to do. Six passes take
 some nine minutes on two cores. `scripts/compare_bench.py` compares the file with the committed baseline.
 """
 
@@ -21,7 +21,7 @@ import limits
 import results
 import targets
 
-PASSES = 3
+PASSES = 6
 NOTHING_SELECTED = 5  # the exit code of pytest
 LIBRARIES = ("numpy", "scipy", "numba", "jax", "torch", "flwr", "opacus")
 

@@ -1,7 +1,7 @@
 """The gate on speed: what noise alone does passes, a kernel slowed by 30 % does not.
 
-`timings.json` holds pairs of times, ours and NumPy's in turns, that were recorded while other programs ran on a machine
-of two cores: 21 runs of three passes. Nothing is timed here.
+`timings.json` holds pairs of times, ours and NumPy's in turns, recorded on a virtual machine of two cores with
+neighbours: 21 runs of six passes. Nothing is timed here.
 """
 
 import json
@@ -39,9 +39,15 @@ def test_twenty_unchanged_runs_pass() -> None:
 
 
 def test_thirty_percent_slower_is_caught() -> None:
+    """At once where the moment was quiet; else it is called unclear, and caught with the next run beside it."""
+    at_once = 0
     for number in range(1, 21):
-        for change in compare_bench.changes(run(number, 1.3), run(0)):
-            assert change.slower, change
+        slowed, more = run(number, 1.3), run(number % 20 + 1, 1.3)
+        again = {change.name: change for change in compare_bench.changes(compare_bench.joined(slowed, more), run(0))}
+        for change in compare_bench.changes(slowed, run(0)):
+            assert change.slower or (change.unclear and again[change.name].slower), change
+            at_once += change.slower
+    assert at_once >= 85  # of 100
 
 
 def test_ten_percent_slower_is_allowed() -> None:

@@ -32,6 +32,8 @@ def bench_peer(benchmark: BenchmarkFixture, peer: str, job: str, dtype: str) -> 
     if find_spec(peer) is None:
         pytest.skip(f"{peer} is not installed: pip install 'fastldp[peers]'")
     size, runs, our_rounds, rounds = JOBS[job]
+    if not benchmark.enabled:
+        our_rounds, rounds = 10, 2
     given = jobs.case(size, dtype)
     measure(
         benchmark,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-RESAMPLES = 4000
+RESAMPLES = 1000
 CONFIDENCE = 0.95
 
 

@@ -96,9 +96,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("new", type=Path)
     parser.add_argument("old", type=Path, nargs="?", default=BASELINE)
-    parser.add_argument(
-        "--again", action="store_true", help="measure what is slower or unclear once more, and judge both"
-    )
+    parser.add_argument("--again", action="store_true", help="measure once more what is slower or unclear")
     chosen = parser.parse_args()
     new, old = results.load(chosen.new), results.load(chosen.old)
     if new.machine["processor"] != old.machine["processor"]:

@@ -240,6 +240,7 @@ sys.path.insert(0, {tests!r})
 import fastldp as fl, sweeps
 from pathlib import Path
 from fastldp.errors import StoreError
+sweeps.run({text!r}, Path({path!r} + ".elsewhere"))  # compiles, while its cache may be written
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 try:
     sweeps.run({text!r}, Path({path!r}))

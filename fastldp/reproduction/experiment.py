@@ -10,7 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fastldp import sweeping
+import numpy as np
+
+from fastldp import sweeping, theory
 from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
 from fastldp.reproduction.series import Series
@@ -92,6 +94,13 @@ class Experiment(ABC):
         problem = found.grounds[0].subjects[0].problem
         assert isinstance(problem, Problem)  # the theory speaks of no other
         return problem, budget
+
+    def bound(self, name: str, horizons: Sequence[int]) -> Series:
+        """Theorem 1's bound on the mean error at the theorem's step, for a specification's problem and budget."""
+        problem, budget = self.problem(name)
+        scale = theory.optimality_scale(problem)
+        bounds = [scale * theory.error_bound(problem, budget, T) for T in horizons]
+        return Series("Theorem 1's bound", np.array(horizons), np.array(bounds)[:, None], ({},) * len(horizons))
 
     def save_figure(self, figure: Figure) -> None:
         for ending in (".png", ".pdf"):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
-import numpy as np
 from matplotlib.figure import Figure
 
-from fastldp import theory
 from fastldp.reproduction.choosing import Choice, best, method_table
 from fastldp.reproduction.drawing import draw_bars, finish, same_limits
 from fastldp.reproduction.experiment import Experiment
@@ -55,7 +52,7 @@ class Figure1(Experiment):
                 ("dynamic, exact accounting", "dynamic", "gdp"),
             )
         ]
-        bound = self._bound(horizons)
+        bound = self.bound("fig1", horizons)
         self.save_figure(self._drawn(once, each, beyond, bound, tuned_at))
         self.save_series(
             [s.named(f"{s.label}, tuned at T = {tuned_at:,}") for s in once]
@@ -68,14 +65,6 @@ class Figure1(Experiment):
             *_verdicts("Figure 1, tuned at each T", each, horizons),
             *_beyond("Figure 1, beyond the paper", beyond, horizons),
         ]
-
-    def _bound(self, horizons: list[int]) -> Series:
-        """Theorem 1's bound on the mean error, for the theorem's step."""
-        problem, budget = self.problem("fig1-exact")
-        paper = replace(budget, accounting="zcdp")
-        bounds = [theory.optimality_scale(problem) * theory.error_bound(problem, paper, T) for T in horizons]
-        values = np.array(bounds)[:, None]
-        return Series("Theorem 1's bound", np.array(horizons), values, ({},) * len(horizons))
 
     def _drawn(
         self, once: list[Series], each: list[Series], beyond: list[Series], bound: Series, tuned_at: int

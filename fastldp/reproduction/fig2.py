@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from fastldp import theory
 from fastldp.reproduction.choosing import best, method_table
 from fastldp.reproduction.drawing import draw_bands, draw_bars, finish, same_limits
 from fastldp.reproduction.experiment import Experiment
@@ -44,7 +42,7 @@ class Figure2(Experiment):
         static = ends("theorem's step, static", {**PAPER_STEP, "allocation": "static"})
         exact = ends("theorem's step, exact accounting", PAPER_STEP, "gdp")
         smaller = ends(step, tuned)
-        bound = self._bound(horizons)
+        bound = self.bound("fig2", horizons)
         self.save_figure(self._drawn(paper, searched, [dynamic, static, exact, smaller], bound, step))
         self.save_series(
             [s.named(f"theorem's step, {s.label}") for s in paper]
@@ -59,12 +57,6 @@ class Figure2(Experiment):
             ),
             better("Figure 2, beyond the paper", "exact accounting is better than the paper's", exact, dynamic),
         ]
-
-    def _bound(self, horizons: list[int]) -> Series:
-        problem, budget = self.problem("fig2-exact")
-        paper = replace(budget, accounting="zcdp")
-        bounds = [theory.optimality_scale(problem) * theory.error_bound(problem, paper, T) for T in horizons]
-        return Series("Theorem 1's bound", np.array(horizons), np.array(bounds)[:, None], ({},) * len(horizons))
 
     def _drawn(self, paper: list[Series], tuned: list[Series], ends: list[Series], bound: Series, step: str) -> Figure:
         figure = Figure(figsize=(13.0, 4.0), layout="constrained")

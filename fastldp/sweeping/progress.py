@@ -17,7 +17,7 @@ class Progress:
     """Counts rounds as they are done, and runs as they are safe on the disk."""
 
     def __init__(self, runs: int, rounds: int, *, show: bool) -> None:
-        self._runs, self._rounds, self._show = runs, rounds, show
+        self._runs, self._rounds = runs, rounds
         self._finished = self._done = 0
         self._began = self._spoke = time.perf_counter()
         self._bar = tqdm(

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp.errors import ArgumentError, DataError
+from fastldp.planning.facts import Facts
+from fastldp.planning.prior import Prior
 from fastldp.regularizers import Regularizer, Zero
 from fastldp.validation import integer, is_scalar, real, whole_numbers
 
@@ -106,6 +108,37 @@ class Composite(ABC):
     def clip(self) -> float:
         """The norm each sample's gradient is clipped to: the public bound, infinite where there is none."""
         return np.inf if self._public_bound is None else self._public_bound
+
+    @property
+    def facts(self) -> Facts:
+        """The public numbers of it, for `fastldp.plan`; refuses where a number was read off the data.
+
+        >>> import numpy as np, fastldp as fl
+        >>> fl.Problem(np.eye(40), np.ones(40), workers=20, gradient_bound=1.0).facts.sensitivity[0].round(3)
+        0.05
+        """
+        found = self.facts_of_data()
+        if found.read_off_data:
+            raise ArgumentError(
+                "facts",
+                found.read_off_data,
+                "read off the data, so no plan to deploy may depend on it; give a public gradient_bound=, or public "
+                "numbers as Facts(...); for studies problem.facts_of_data() has these all the same",
+            )
+        return found
+
+    def facts_of_data(self) -> Facts:
+        """The same with numbers read off the data where there are no public ones; says which in `read_off_data`."""
+        raise ArgumentError("problem", self, f"how a {type(self).__name__} bends is not known; give a step of your own")
+
+    def exact_prior(self) -> Prior:
+        """What a planner can know at most: the Hessian at the optimum, and the optimum; private, for studies."""
+        raise ArgumentError("problem", self, f"a {type(self).__name__} has no certified optimum; give a Prior(...)")
+
+    @property
+    def public_radius(self) -> bool:
+        """Whether it is publicly known how long a row can be."""
+        return False
 
     @property
     def rounding(self) -> Vector:

@@ -33,6 +33,7 @@ def answers(case: cases.Case, method: Method, deviations: Any, seed: int, repeti
     clip = np.inf if method.clip is None else method.clip
     common = deviations, rounds, seed, repetition
     gridded = case.problem.dtype == "float64"
+    assert not isinstance(method.step, str)
     if isinstance(method, fl.ISRLDP):
         given = case.shards, case.loss, case.l2, case.g, x0
         if method.accelerated:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.composite import UNIT_ROUNDOFF, Composite
+from fastldp.composite import Composite
 from fastldp.errors import BudgetError, DataError
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger, Sensitivity
@@ -43,15 +43,6 @@ def released(problem: Composite, bound: float, parts: int) -> Sensitivity:
         )
     # In each of the two worlds.
     return Sensitivity(query, 2 * problem.rounding * bound / parts)
-
-
-def factors_of(sensitivity: Array, rho: Array) -> tuple[int, Array]:
-    """The worker that needs least noise, and how much more variance each of the others needs."""
-    needs = sensitivity**2 / rho
-    least = int(np.argmin(needs))
-    factors = needs / needs[least]
-    # Rounded up, so that no worker overspends by a rounding error.
-    return least, np.where(factors > 1, factors * (1 + 8 * UNIT_ROUNDOFF), 1.0)
 
 
 def ledger_of(

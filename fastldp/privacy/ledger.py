@@ -64,6 +64,8 @@ class Ledger:
     precision: str
     """``"float64"``, or ``"float32"`` for exploration: off the grid, with rounding not accounted for."""
     adjacency: str = ADJACENCY
+    plan: str = ""
+    """What a planned step was planned by, and the error it was chosen for; empty where nothing was planned."""
 
     @property
     def epsilon(self) -> float | Array:
@@ -148,6 +150,8 @@ class Ledger:
             ("sampler", self._sampler()),
             ("variances", f"{self.allocation}, {_range(np.array(variances))}"),
         ]
+        if self.plan:
+            rows.append(("plan", self.plan))
         return "\n".join(f"  {name:<15} {text}" for name, text in rows)
 
     def _manner(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,7 +101,9 @@ def described(thing: Any) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Arrays as lists, or by their digest where they are long."""
+    """Arrays as lists, or by their digest where they are long; what has fields by those."""
+    if is_dataclass(value):
+        return described(value)
     if isinstance(value, np.ndarray | list | tuple):
         array = np.asarray(value, dtype=np.float64)
         if array.size <= LONGEST_LIST:

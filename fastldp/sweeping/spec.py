@@ -18,6 +18,7 @@ from fastldp.composite import Composite
 from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.errors import ArgumentError, SpecError
 from fastldp.mlp import MLP
+from fastldp.planning.prior import Prior
 from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
 from fastldp.recording import Every, Final, Plan, plan
@@ -201,6 +202,8 @@ class _Reader:
                 own = "rounds" in choice
                 horizons = [choice.pop("rounds")] if own else [c["rounds"] for c in self._root_axis("rounds", None)]
                 with table.blame():
+                    if isinstance(choice.get("prior"), dict):
+                        choice["prior"] = self._prior(table, choice["prior"])
                     method = self._made(table, kind, choice)
                 with (table if own else self.root).blame():
                     remedy = "give a whole number ≥ 1, a list or a range of them"
@@ -220,6 +223,12 @@ class _Reader:
             return kind(**choice)
         except TypeError as error:  # a parameter without default is missing
             table.refuse("name", f"{kind.__name__}: {error}")
+
+    def _prior(self, table: Table, values: dict[str, Any]) -> Prior:
+        inner = Table(self.document, (*table.path, "prior"), values)
+        with inner.blame():
+            made: Prior = self._made(inner, Prior, values)
+        return made
 
     def _regularizer(self, table: Table, value: Any) -> Regularizer:
         values = dict(value) if isinstance(value, dict) else {"name": value}

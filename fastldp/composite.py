@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from fastldp.errors import ArgumentError, DataError
 from fastldp.planning.facts import Facts
 from fastldp.planning.prior import Prior
+from fastldp.privacy.ledger import rounding_of
 from fastldp.regularizers import Regularizer, Zero
 from fastldp.validation import integer, is_scalar, real, whole_numbers
 
 Vector = NDArray[np.float64]
 
-UNIT_ROUNDOFF = 2.0**-53
 # Of data and of a start, so that no square or sum of squares of a run overflows.
 LARGEST_ENTRY = {"float64": 1e140, "float32": 1e15}
 
@@ -143,8 +143,7 @@ class Composite(ABC):
     @property
     def rounding(self) -> Vector:
         """(n,): how far rounding may move the mean of a worker's gradients, in B, where one sample changes."""
-        # A sum of m terms of norm B/m is rounded by m units of B at most.
-        return np.asarray((self.sizes + 4) * UNIT_ROUNDOFF)
+        return rounding_of(self.sizes)
 
     def start(self) -> Vector:
         """Where runs begin by default; public."""

@@ -48,6 +48,18 @@ def test_solve_says_how_many_rounds_a_plan_needs(capsys: pytest.CaptureFixture[s
     assert f"give {fewest} or more" in capsys.readouterr().err
 
 
+def test_plan_from_public_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "new" / "plan.png"
+    numbers = ["--samples", "100", "--dimension", "22", "--bound", "1.3", "--l2", "0.1", "--norm", "2"]
+    assert main(["plan", *numbers, "--plot", str(picture)]) == 0
+    facts = fl.Facts(sizes=[100] * 20, dimension=22, bound=1.3, l2=0.1)
+    made = fl.plan(facts, fl.Budget(1.0, 1e-4), prior=fl.Prior(2.0))
+    assert made.summary() in capsys.readouterr().out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main(["plan", *numbers, "--rounds", "10"]) == 2
+    assert f"give {made.smallest_rounds} or more" in capsys.readouterr().err
+
+
 def test_solve_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*SHORT, "--json", "--accounting", "gdp", "--allocation", "static"]) == 0
     out, err = capsys.readouterr()

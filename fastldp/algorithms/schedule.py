@@ -36,13 +36,12 @@ def released(problem: Composite, bound: float, parts: int) -> Sensitivity:
     """How far one sample moves a release of ∇fᵢ/parts; in float32 without the rounding of the gradient."""
     if bound == 0:
         raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
-    query = 2 * bound / (parts * problem.sizes)
-    if float(query.min()) ** 2 < np.finfo(np.float64).tiny:
+    found = Sensitivity.of_means(bound, parts, problem.sizes, problem.rounding)
+    if float(found.query.min()) ** 2 < np.finfo(np.float64).tiny:
         raise DataError(
             "A", f"gradients of at most {bound:g}", "so small that their squares vanish; scale the features"
         )
-    # In each of the two worlds.
-    return Sensitivity(query, 2 * problem.rounding * bound / parts)
+    return found
 
 
 def ledger_of(

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp.errors import ArgumentError
+from fastldp.privacy.ledger import Sensitivity, rounding_of
 from fastldp.validation import integer, real, whole_numbers
 
 # The theorem's limit on the step, beside 1/L_f.
@@ -94,5 +95,5 @@ class Facts:
 
     @property
     def sensitivity(self) -> NDArray[np.float64]:
-        """(n,): 2B/(n mᵢ), how far one sample moves a release of Algorithm 1."""
-        return np.asarray(2 * self.bound / (self.n * self.sizes))
+        """(n,): 2B/(n mᵢ) and a rounding error, how far one sample moves a release of Algorithm 1."""
+        return Sensitivity.of_means(self.bound, self.n, self.sizes, rounding_of(self.sizes)).total

@@ -15,6 +15,7 @@ from fastldp.privacy.conversions import epsilon_of
 
 Array = NDArray[np.float64]
 
+UNIT_ROUNDOFF = 2.0**-53
 ADJACENCY = "replace one sample's gradient (local: the server is not trusted)"
 
 BOUND_SOURCES = {
@@ -34,9 +35,21 @@ class Sensitivity:
     arithmetic: Array
     """The rounding error of the computed gradients, twice."""
 
+    @classmethod
+    def of_means(cls, bound: float, parts: int, sizes: NDArray[np.int64], rounding: Array) -> Sensitivity:
+        """Of releases of means of gradients within a bound, over parts; `rounding` as from `rounding_of`."""
+        # Rounding moves the means of both worlds.
+        return cls(2 * bound / (parts * sizes), 2 * rounding * bound / parts)
+
     @property
     def total(self) -> Array:
         return self.query + self.arithmetic
+
+
+def rounding_of(sizes: NDArray[np.int64]) -> Array:
+    """(n,): how far rounding may move a mean of so many gradients, in their bound B, where one of them changes."""
+    # A sum of m terms of norm B/m is rounded by m units of B at most.
+    return np.asarray((sizes + 4) * UNIT_ROUNDOFF)
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,6 +62,8 @@ def method_table(parameters: dict[str, Any], comment: str, rounds: int | None = 
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml(item)}" for name, item in value.items()) + "}"
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 

@@ -9,9 +9,10 @@ from scipy.optimize import minimize_scalar
 
 import fastldp as fl
 import naive
-from fastldp.errors import ArgumentError, BudgetError
+from fastldp.errors import ArgumentError, BudgetError, SpecError
 from fastldp.planning.prediction import expected, log_weights
 from fastldp.privacy.allocation import planned_variances
+from fastldp.sweeping import spec
 
 BUDGET = fl.Budget(1.0, 1e-4)
 RHO = naive.rho_zcdp(1.0, 1e-4)
@@ -402,3 +403,75 @@ def test_private_facts_are_not_taken_for_public_ones() -> None:
 def test_methods_that_cannot_be_planned(make: Any, message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         make()
+
+
+# Sweeps and audits
+
+SWEEP = """
+rounds = 300
+repetitions = 2
+[data]
+given = "tiny"
+[problem]
+workers = 4
+l2 = 0.1
+gradient_bound = 1.0
+[budget]
+epsilon = 1.0
+delta = 1e-4
+[[method]]
+name = "PrimalDual"
+step = "planned"
+allocation = "planned"
+prior = [{norm = [0.5, 1.0], spectrum = 0.2}, {norm = 1.0, spectrum = [[0.1, 0.2, 0.3, 0.4, 0.5]]}, "exact"]
+[[method]]
+name = "ISRLDP"
+step = "planned"
+"""
+
+
+def tiny() -> tuple[Any, Any]:
+    problem = logistic()
+    return -problem.rows, np.ones(400)
+
+
+def test_priors_of_a_sweep_are_kept_and_found(tmp_path: Path) -> None:
+    fl.sweep(SWEEP, tmp_path / "runs.h5", given={"tiny": tiny()}, progress=False)
+    found = fl.results(tmp_path / "runs.h5")
+    assert len(found) == 2 * 5
+    assert len(found.where(prior_spectrum=0.2)) == 2 * 2
+    (run, _) = found.where(prior_norm=0.5)
+    prior = fl.Prior(0.5, 0.2)
+    problem = fl.Problem(*tiny(), workers=4, l2=0.1, gradient_bound=1.0)
+    alone = fl.solve(
+        problem, BUDGET, rounds=300, algorithm=fl.PrimalDual("planned", "planned", prior), repetitions=2, seed=0
+    )
+    assert run.optimality[-1] == alone.optimality[0, -1]
+    assert alone.ledger is not None
+    assert run.ledger is not None
+    assert run.ledger.plan == alone.ledger.plan
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("spectrum = 0.2", "spectrum = -0.2", r"line 17.*spectrum = -0.2"),
+        ("norm = [0.5, 1.0]", "norm = 0", r"line 17.*norm = 0: give ‖x¹ − x\*‖"),
+        ("norm = [0.5, 1.0]", "size = 1", r"line 17.*Prior has no such parameter"),
+        ('"exact"]', '"true"]', r"line 17.*prior = 'true'"),
+        ("rounds = 300", "rounds = 9", r"rounds = 9: too few for the plan"),
+    ],
+)
+def test_a_mistake_in_a_prior_has_its_line(old: str, new: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        spec.read(SWEEP.replace(old, new), {"tiny": tiny()})
+
+
+def test_a_planned_run_is_as_private_as_any() -> None:
+    problem, prior = logistic(gradient_bound=1.0), fl.Prior(norm=0.1)
+    rounds = fl.plan(problem.facts, BUDGET, prior=prior).rounds
+    assert 2 < rounds < 20
+    method = fl.PrimalDual(step="planned", allocation="planned", prior=prior)
+    found = fl.audit(problem, BUDGET, rounds=rounds, algorithm=method, transcripts=4000)
+    assert found.passed
+    assert found.shown_epsilon <= 1.0

@@ -50,10 +50,10 @@ class Planner(Experiment):
 
     def _on(self, data: str) -> Found:
         recipe = f"planner-{data}"
-        searched = best(self.sweep(f"{recipe}-search", into=f"{recipe}-search.h5"), method="PrimalDual")
+        searched = best(self.sweep(f"{recipe}-tuning", into=f"{recipe}-tuning.h5"), method="PrimalDual")
         chosen = {T: choice.parameters for T, choice in searched.items()}
         horizons = list(chosen)
-        problem, budget = self.problem(f"{recipe}-search")
+        problem, budget = self.problem(f"{recipe}-tuning")
         facts = problem.facts_of_data()
         (rate,) = Prior().modes(facts).rates
         priors = [{"norm": a, "spectrum": float(f"{b * rate:.6g}")} for b in FACTORS for a in FACTORS]
@@ -89,7 +89,7 @@ def _drawn(found: list[Found]) -> Figure:
         above, below = figure.add_subplot(2, 2, 1 + k), figure.add_subplot(2, 2, 3 + k)
         draw_bars(above, one.series)
         finish(above, "total communication rounds T", "optimality error after T rounds")
-        above.set_title(f"{one.data}: the plan against the paper and a search")
+        above.set_title(f"{one.data}: the plan, the paper, a search")
         means, spreads = one.wrong.mean(axis=2), one.wrong.std(axis=2)
         for b, factor in enumerate(FACTORS):
             below.errorbar(

@@ -1,6 +1,10 @@
 """The command line: output, files, JSON and exit codes."""
 
 import json
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +33,20 @@ def test_solve_prints_a_table_and_writes_what_is_asked(tmp_path: Path, capsys: p
     assert "100%" in err
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert results.exists()
+
+
+def test_ctrl_c_while_the_package_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "numba.py").write_text("raise KeyboardInterrupt")
+    found = entry_points(group="console_scripts", name="fastldp")
+    assert [script.value for script in found] == ["fastldp_command:main"]
+    ended = subprocess.run(
+        [sys.executable, "-c", "import sys, fastldp_command; sys.exit(fastldp_command.main())"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (130, "fastldp: interrupted\n")
 
 
 def test_solve_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ def draw_bars(ax: Axes, series: Sequence[Series]) -> None:
             # Broken lines lie on top, so that curves that coincide are both seen.
             linestyle="--" if k % 2 else "-",
             zorder=3 if k % 2 else 2,
-            marker=MARKERS[k],
+            marker=MARKERS[k % len(MARKERS)],
             markersize=4,
             capsize=2,
             label=one.label,
@@ -48,6 +48,24 @@ def same_limits(axes: Sequence[Axes], series: Sequence[Series]) -> None:
     for ax in axes:
         # Room for the legend above.
         ax.set_ylim(0.6 * low, 8.0 * high)
+
+
+def note_bound(ax: Axes, bound: Series) -> None:
+    """A bound, drawn where it is in sight; in words where it would press the curves together."""
+    if bound.mean.max() < ax.get_ylim()[1]:
+        ax.plot(bound.x, bound.mean, color="0.5", linestyle=":", label=bound.label)
+        return
+    low, high = (f"{value:.3g}" for value in (bound.mean.min(), bound.mean.max()))
+    ax.text(
+        0.5,
+        0.98,
+        f"↑ {bound.label}: {low if low == high else f'{low} to {high}'}",
+        transform=ax.transAxes,
+        ha="center",
+        va="top",
+        fontsize=8,
+        color="0.4",
+    )
 
 
 def finish(ax: Axes, x: str, y: str) -> None:

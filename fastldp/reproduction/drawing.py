@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 
 from fastldp.reproduction.series import Series
 
@@ -50,26 +51,18 @@ def same_limits(axes: Sequence[Axes], series: Sequence[Series]) -> None:
         ax.set_ylim(0.6 * low, 8.0 * high)
 
 
-def note_bound(ax: Axes, bound: Series) -> None:
-    """A bound, drawn where it is in sight; in words where it would press the curves together."""
+def draw_bound(ax: Axes, bound: Series) -> None:
+    """A bound, drawn where it is in sight; as words in the legend where it would press the curves together."""
     if bound.mean.max() < ax.get_ylim()[1]:
         ax.plot(bound.x, bound.mean, color="0.5", linestyle=":", label=bound.label)
-        return
-    low, high = (f"{value:.3g}" for value in (bound.mean.min(), bound.mean.max()))
-    ax.text(
-        0.5,
-        0.98,
-        f"↑ {bound.label}: {low if low == high else f'{low} to {high}'}",
-        transform=ax.transAxes,
-        ha="center",
-        va="top",
-        fontsize=8,
-        color="0.4",
-    )
+    else:
+        low, high = (f"{value:.3g}" for value in (bound.mean.min(), bound.mean.max()))
+        ax.plot([], [], " ", label=f"{bound.label}: {low if low == high else f'{low} to {high}'}, off the scale")
 
 
 def finish(ax: Axes, x: str, y: str) -> None:
     ax.set_yscale("log")
+    ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     ax.grid(True, which="major", alpha=0.3)

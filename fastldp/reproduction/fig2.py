@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fastldp.reproduction.choosing import edge_notes, method_table, tuned
-from fastldp.reproduction.drawing import draw_bands, draw_bars, finish, note_bound, same_limits
+from fastldp.reproduction.drawing import draw_bands, draw_bars, draw_bound, finish, same_limits
 from fastldp.reproduction.experiment import Experiment
 from fastldp.reproduction.series import Series, along_rounds, over_horizons
 from fastldp.reproduction.verdicts import Verdict, better, decreases, levels_off, sign_of
@@ -71,7 +71,8 @@ class Figure2(Experiment):
         def curves(method: dict[str, Any]) -> list[Series]:
             return [along_rounds(f"T = {T:,}", found, T, method) for T in horizons]
 
-        step = f"γ = {searched['step']:.3g}, tuned"
+        same = " (the theorem's)" if searched["step"] == self.problem("fig2")[0].safe_step else ""
+        step = f"γ = {searched['step']:.3g}{same}, tuned"
         ends = {**ENDS, step: searched}
         return Measured(
             step,
@@ -93,9 +94,9 @@ class Figure2(Experiment):
         same_limits(axes[:2], [*found.theorem, *found.tuned])
         draw_bars(axes[2], found.ends)
         axes[2].set_title("beyond the paper: after the last round")
-        finish(axes[2], "total communication rounds T", "optimality error after T rounds")
         same_limits(axes[2:], found.ends)
-        note_bound(axes[2], bound)
+        draw_bound(axes[2], bound)
+        finish(axes[2], "total communication rounds T", "optimality error after T rounds")
         runs = found.ends[0].values.shape[1]
         figure.suptitle(f"{self.data}, n = 20, m = 561, box-ℓ1 (0.01, 10), (1, 1e-4)-LDP, mean ± std of {runs} runs")
         return figure

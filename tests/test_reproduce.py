@@ -141,6 +141,9 @@ def test_edges_are_those_of_the_grid_that_a_choice_is_from() -> None:
     assert choosing.edge_notes({"a method": inner}) == []
     low = tuned(*rows(4, 9, 9, 9), *rows(2, 1, 2, 3), *rows(1, 5, 5, 5))
     assert choosing.edge_notes({"inner": inner, "low": low}) == ["low: step = 0.05 (all)"]
+    mixed = choosing.Tuned(low.once, {10: low.each[10], 20: inner.each[10]})
+    assert choosing.edge_notes({"mixed": mixed}) == ["mixed: step = 0.05 (once, T = 10)"]
+    assert choosing.edge_notes({"mixed": mixed}, once=False) == ["mixed: step = 0.05 (T = 10)"]
 
 
 def test_a_bound_that_was_tuned_is_not_a_parameter_of_the_method() -> None:

@@ -76,16 +76,16 @@ def _edges(chosen: dict[str, Any], tried: list[dict[str, Any]]) -> tuple[str, ..
     return tuple(found)
 
 
-def edge_notes(choices: Mapping[str, Tuned]) -> list[str]:
-    """A line for each family that has a choice at an edge of its grid."""
+def edge_notes(choices: Mapping[str, Tuned], *, once: bool = True) -> list[str]:
+    """A line for each family that has a choice at an edge of its grid; `once` says whether those for all T count."""
     notes = []
     for label, found in choices.items():
         at: dict[str, list[str]] = {}
-        for place, choice in {"once": found.once, **{f"T = {T:,}": one for T, one in found.each.items()}}.items():
+        places = ({"once": found.once} if once else {}) | {f"T = {T:,}": one for T, one in found.each.items()}
+        for place, choice in places.items():
             for edge in choice.edges:
                 at.setdefault(edge, []).append(place)
-        every = 1 + len(found.each)
-        words = [f"{edge} ({'all' if len(places) == every else ', '.join(places)})" for edge, places in at.items()]
+        words = [f"{edge} ({'all' if len(where) == len(places) else ', '.join(where)})" for edge, where in at.items()]
         if words:
             notes.append(f"{label}: {'; '.join(words)}")
     return notes

@@ -97,7 +97,7 @@ class Figure1(Experiment):
         tuning = self.sweep("fig1-clipped-tuning", into="fig1-tuning.h5", values=self._precision())
         tuning = tuning.where(gradient_bound=lambda bound: bound is not None)
         choices = {label: tuned(tuning, **family) for label, family in FAMILIES.items()}
-        self.note_edges("fig1, clipped", edge_notes(choices))
+        self.note_edges("fig1, all clip", edge_notes(choices, once=False))
         # A bound is the problem's, so there is a sweep for each that was chosen.
         tables: dict[float, str] = {}
         for label, chosen in choices.items():
@@ -129,8 +129,9 @@ class Figure1(Experiment):
         ):
             draw_bars(ax, series)
             ax.set_title(title)
-        same_limits(axes[[0, 1, 3]], [*found.once, *found.each, *clipped])
-        same_limits(axes[[2]], found.theorem)
+        same_limits(axes[:2], [*found.once, *found.each])
+        same_limits(axes[2:3], found.theorem)
+        same_limits(axes[3:], clipped)
         draw_bound(axes[2], bound)
         for ax in axes:
             finish(ax, "total communication rounds T", "optimality error after T rounds")

@@ -112,7 +112,7 @@ def test_images_are_described(
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (["data", "a7a"], "did you mean 'a6a'?"),
+        (["data", "ijcnn"], "did you mean 'ijcnn1'?"),
         (["data", "--rows", "3"], "rows = 3"),
         (["data", "a6a", "--rows", "9"], "rows = 9: give a whole number from 1 to 4"),
     ],

@@ -209,7 +209,8 @@ class Problem(Composite):
                 "loss",
                 self.loss,
                 "its gradient grows without limit, so no noise makes it private; keep x in a bounded set "
-                "(regularizer=Box(...), BoxL1(...), L2Ball(...)) or give gradient_bound= to clip",
+                "(regularizer=Box(...), BoxL1(...), L2Ball(...)), or clip: gradient_bound= of the problem, or "
+                "clip= of a baseline",
             )
         return bound
 

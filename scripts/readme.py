@@ -34,6 +34,7 @@ def main() -> None:
     final_errors(folder / "fig1.csv")
     for name in ("fig1", "fig2", "table1"):
         print((folder / f"{name}-verdicts.md").read_text(encoding="utf-8"))
+    print((folder / "table1.txt").read_text(encoding="utf-8"))
     conversions()
     audits()
 

@@ -33,8 +33,8 @@ class ISRLDP:
     Parameters
     ----------
     step : η. Accelerated, υ = 1/(2η) of AC-SA: the first step is of length η where μ = 0, and without noise η ≤ 1/(2L)
-        converges, where plain steps may be as long as 1/L. ``"planned"`` is the plain step with the least error to
-        expect of the last iterate, see `fastldp.plan`.
+        converges, where plain steps may be as long as 1/L. With l2 > 0 it is forgotten after √(2/(η l2)) rounds.
+        ``"planned"`` is the plain step with the least error to expect of the last iterate, see `fastldp.plan`.
     clip : C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
     accelerated : whether to run AC-SA (Ghadimi and Lan 2012), with the strong convexity of l2.
     tail_average : the answer is the mean of the iterates of so many last rounds; 0 takes the last.
@@ -125,7 +125,8 @@ class NoisyDescent(Program):
         if not self.accelerated:
             zero, step = np.zeros_like(r), np.full_like(r, self.step)
             return np.stack([zero, zero, step, 1 / np.maximum(r - self.tail_begins, 1)], axis=1)
-        # α_r = 2/(r + 1), η_r = 4υ/(r(r + 1)): Ghadimi and Lan's, for the strong convexity μ.
+        # α_r = 2/(r + 1), η_r = 4υ/(r(r + 1)): Ghadimi and Lan's, for the strong convexity μ. Where η_r < μ, from round
+        # √(2/(ημ)) on, steps are α_r/μ whatever η is: long runs of many η end alike.
         mu, alpha = self.strong_convexity, 2 / (r + 1)
         eta = 4 * (0.5 / self.step) / (r * (r + 1))
         mix = (1 - alpha) * (mu + eta) / (eta + (1 - alpha**2) * mu)

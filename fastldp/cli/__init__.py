@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import fastldp as fl
-from fastldp.cli import audit, info, plan, plot, reproduce, solve, sweep
+from fastldp.cli import audit, data, info, plan, plot, reproduce, solve, sweep
 
 COMMANDS = {
     "solve": solve,
@@ -16,6 +16,7 @@ COMMANDS = {
     "plot": plot,
     "reproduce": reproduce,
     "audit": audit,
+    "data": data,
     "info": info,
 }
 

@@ -53,12 +53,14 @@ def run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     place = Place(folder, arguments.quick, synthetic, arguments.jobs, progress=True)
     began = time.perf_counter()
-    found = []
+    found, notes = [], []
     try:
         for name in ALL if arguments.what == "all" else [arguments.what]:
-            made = EXPERIMENTS[name](place).run()
+            experiment = EXPERIMENTS[name](place)
+            made = experiment.run()
             (folder / f"{name}-verdicts.md").write_text(verdicts.markdown(made), encoding="utf-8")
             found += made
+            notes += experiment.notes
     except Stopped as stopped:
         print(f"fastldp: {stopped}", file=sys.stderr)
         return 130
@@ -68,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"\n{verdicts.table(found)}\n")
     if (folder / "table1.txt").exists() and arguments.what in ("table1", "all"):
         print((folder / "table1.txt").read_text(encoding="utf-8"))
+    print("".join(f"{note}\n" for note in notes))
     if arguments.quick:
         print("a quick trial: horizons too short for the paper's claims to show")
     print(

@@ -10,13 +10,12 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fastldp.planning import Prior, plan
-from fastldp.reproduction.choosing import best, method_table
+from fastldp.reproduction.choosing import edge_notes, method_table, tuned
 from fastldp.reproduction.drawing import draw_bars, finish
 from fastldp.reproduction.experiment import Experiment, save_csv
-from fastldp.reproduction.series import Series, over_horizons
+from fastldp.reproduction.series import PLANNED, Series, over_horizons
 from fastldp.reproduction.verdicts import Verdict, better, levels_off, sign_of
 
-PLANNED = {"method": "PrimalDual", "step": "planned", "allocation": "planned"}
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """What a wrong prior is wrong by."""
 EXCESS = 0.1
@@ -50,8 +49,9 @@ class Planner(Experiment):
 
     def _on(self, data: str) -> Found:
         recipe = f"planner-{data}"
-        searched = best(self.sweep(f"{recipe}-tuning", into=f"{recipe}-tuning.h5"), method="PrimalDual")
-        chosen = {T: choice.parameters for T, choice in searched.items()}
+        searched = tuned(self.sweep(f"{recipe}-tuning", into=f"{recipe}-tuning.h5"), method="PrimalDual")
+        self.note_edges(recipe, edge_notes({"the search": searched}, once=False))
+        chosen = {T: choice.method for T, choice in searched.each.items()}
         horizons = list(chosen)
         problem, budget = self.problem(f"{recipe}-tuning")
         facts = problem.facts_of_data()

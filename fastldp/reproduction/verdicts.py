@@ -15,6 +15,8 @@ from fastldp.reproduction.series import Series
 SURE = 2.0
 # Errors that differ by less are alike.
 ALIKE = 0.2
+# A lead of less decides nothing, however sure: runs with the same noise can show a lead of any size.
+LEAD = 0.01
 
 
 class Verdict(NamedTuple):
@@ -91,8 +93,10 @@ def decreases(where: str, claim: str, series: Series, to: int) -> Verdict:
 
 def better(where: str, claim: str, first: Series, second: Series) -> Verdict:
     """Whether the first is better at the largest horizon."""
-    measured = f"{first.mean[-1]:.3g} against {second.mean[-1]:.3g} at T = {first.x[-1]:,}"
-    return Verdict(where, claim, measured, _decided(sign_of(second.values[-1] - first.values[-1])))
+    ours, theirs = first.mean[-1], second.mean[-1]
+    measured = f"{ours:.3g} against {theirs:.3g} at T = {first.x[-1]:,}"
+    leads = abs(ours - theirs) > LEAD * min(ours, theirs)
+    return Verdict(where, claim, measured, _decided(sign_of(second.values[-1] - first.values[-1]) if leads else 0))
 
 
 def sign_of(differences: NDArray[np.float64]) -> int:

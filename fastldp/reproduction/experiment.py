@@ -77,18 +77,11 @@ class Experiment(ABC):
         # Beside the results lies exactly what they were made from.
         spec = self.place.folder / f"{name or recipe}.toml"
         spec.write_text(text, encoding="utf-8")
+        read = self._specs[name or recipe] = specs.read(spec, quick=self.place.quick, synthetic=self.place.synthetic)
         target = self.place.folder / into
-        report: Report = sweeping.sweep(
-            spec,
-            target,
-            n_jobs=self.place.n_jobs,
-            progress=self.place.progress,
-            quick=self.place.quick,
-            synthetic=self.place.synthetic,
-        )
+        report: Report = sweeping.sweep(read, target, n_jobs=self.place.n_jobs, progress=self.place.progress)
         if report.interrupted:
             raise Stopped(report.summary())
-        read = self._specs[name or recipe] = specs.read(spec, quick=self.place.quick, synthetic=self.place.synthetic)
         self._keys |= {setting.key: read.repetitions for setting in read.settings}
         found = results(target).made_by(self._keys)
         self.data = ", ".join(found.parameters["data"])

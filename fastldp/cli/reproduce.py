@@ -23,7 +23,8 @@ examples:
   fastldp reproduce fig2 --data synthetic     the paper's sizes on generated data, without a download
   fastldp reproduce planner                   beyond the paper: the planner against the paper's step and a search
 Every experiment is a recipe in TOML, run by fastldp sweep: the folder has the specification, the results (.h5), the
-points of the curves (.csv), the pictures (.png, .pdf) and the verdicts. Stopped, the same command goes on.
+points of the curves (.csv), the pictures (.png, .pdf) and the verdicts. Stopped, the same command goes on. table1 takes
+its errors from both figures, whose runs it makes where the folder has none.
 exit code: 0 when all was made, whatever the verdicts say; 1 for an error, 2 for a wrong call, 130 after Ctrl-C
 """
 

@@ -21,6 +21,7 @@ from fastldp.reproduction.verdicts import Verdict
 from fastldp.sweeping import Report, Results
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.reading import results
+from fastldp.sweeping.spec import Spec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,6 +53,8 @@ class Experiment(ABC):
         """The name of the data, which says whether they are real."""
         self.notes: list[str] = []
         """What a reader of the verdicts should know."""
+        self._specs: dict[str, Spec] = {}
+        """What was run, by name."""
         self._keys: dict[str, int] = {}
         """The settings of the experiment's sweeps, and how many repetitions of each: a file may have others too."""
 
@@ -72,31 +75,21 @@ class Experiment(ABC):
         """
         text = with_values(recipe_text(recipe), values or {}) + added
         # Beside the results lies exactly what they were made from.
-        spec = self._spec(name or recipe)
+        spec = self.place.folder / f"{name or recipe}.toml"
         spec.write_text(text, encoding="utf-8")
+        read = self._specs[name or recipe] = specs.read(spec, quick=self.place.quick, synthetic=self.place.synthetic)
         target = self.place.folder / into
-        report: Report = sweeping.sweep(
-            spec,
-            target,
-            n_jobs=self.place.n_jobs,
-            progress=self.place.progress,
-            quick=self.place.quick,
-            synthetic=self.place.synthetic,
-        )
+        report: Report = sweeping.sweep(read, target, n_jobs=self.place.n_jobs, progress=self.place.progress)
         if report.interrupted:
             raise Stopped(report.summary())
-        read = specs.read(spec, quick=self.place.quick, synthetic=self.place.synthetic)
         self._keys |= {setting.key: read.repetitions for setting in read.settings}
         found = results(target).made_by(self._keys)
         self.data = ", ".join(found.parameters["data"])
         return found
 
-    def _spec(self, name: str) -> Path:
-        return self.place.folder / f"{name}.toml"
-
     def problem(self, name: str) -> tuple[Problem, Budget]:
         """The problem and the budget of a specification that was run, for the theory of them."""
-        found = specs.read(self._spec(name), quick=self.place.quick, synthetic=self.place.synthetic)
+        found = self._specs[name]
         budget = found.settings[0].budget
         assert budget is not None  # all recipes have one
         problem = found.grounds[0].subjects[0].problem

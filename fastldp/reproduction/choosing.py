@@ -49,7 +49,7 @@ def tuned(tuning: Results, **family: Any) -> Tuned:
     settings: dict[str, dict[str, Any]] = {}
     found: dict[str, dict[int, list[float]]] = {}
     for row in range(len(mine)):
-        parameters = {name: _plain(table[name][row]) for name in names}
+        parameters = {name: _plain(table[name][row]) for name in names if name in table}
         key = repr(parameters)
         settings[key] = parameters
         found.setdefault(key, {}).setdefault(int(table["rounds"][row]), []).append(float(errors[row]))

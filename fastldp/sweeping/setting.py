@@ -15,6 +15,8 @@ from fastldp.composite import Composite
 from fastldp.privacy.budget import Budget
 from fastldp.recording import Plan
 
+# Parameters that came later: left out where they are not given, so that runs made before are known again.
+LATER = ("prior",)
 # Longer arrays are known by their digest.
 LONGEST_LIST = 64
 
@@ -97,7 +99,8 @@ def _counted(value: Any) -> Any:
 def described(thing: Any) -> dict[str, Any]:
     """A method, regularizer or budget by its name and fields, in plain values."""
     values = {field.name: plain(getattr(thing, field.name)) for field in fields(thing)}
-    return {"name": type(thing).__name__, **values}
+    kept = {name: value for name, value in values.items() if value is not None or name not in LATER}
+    return {"name": type(thing).__name__, **kept}
 
 
 def plain(value: Any) -> Any:

@@ -25,9 +25,9 @@ SHOWN = (1000, 2000, 4000, 8000)
 TRANSCRIPTS = 1_000_000
 TABLE_1_WORDS = """\
 In this last table `utility` is the paper's formula with the O's constants one: of Algorithm 1 the order of Φ, the
-squared distances of all workers' models and duals from the optimal ones; of the others, of the objective's excess. Errors
-and the floor are optimality errors, without clipping. A claim is undecided where two standard errors do not separate
-it, or a lead is below one percent."""
+squared distances of all workers' models and duals from the optimal ones; of the others, of the objective's excess.
+Errors and the floor are optimality errors, without clipping. A claim is undecided where two standard errors do not
+separate it, or a lead is below one percent."""
 
 
 def main() -> None:

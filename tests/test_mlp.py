@@ -19,6 +19,7 @@ from fastldp.kernels import primal_dual, release
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.network import add_network_gradient
 from fastldp.kernels.privatize import GRIDDED
+from fastldp.sweeping import spec
 
 Array = NDArray[np.float64]
 # Numba counts its allocations in a module of C.
@@ -501,3 +502,30 @@ def test_a_sweeps_images_need_a_network(tmp_path: Path) -> None:
     ):
         with pytest.raises(fl.errors.SpecError, match=message):
             fl.sweep(SWEEP.replace(old, new), tmp_path / "no.h5", given={"digits": data()})
+
+
+def test_images_can_be_held_out_of_the_training_set(tmp_path: Path) -> None:
+    images, labels = data()
+    given = {"digits": (images, labels, images[:20], labels[:20])}
+    text = SWEEP.replace("[network]", "held_out = 13\n[network]").replace("[[20, 12, 17]]", "[[20, 12, 11]]")
+    found = spec.read(text, given).grounds[0].subjects[0].problem
+    assert isinstance(found, fl.MLP)
+    assert found._test is not None
+    np.testing.assert_array_equal(found._test[1], labels[-13:])
+    rows, _ = fl.datasets.sample(labels[:-13], 3, "label", sizes=[20, 12, 11], share=0.5)
+    np.testing.assert_array_equal(np.sort(found.classes_of_rows[found.counted > 0]), np.sort(labels[rows]))
+    for number, message in ((62, "hold out fewer"), (0, "whole number ≥ 1")):
+        with pytest.raises(fl.errors.SpecError, match=f"data.held_out: .*{message}"):
+            fl.sweep(text.replace("held_out = 13", f"held_out = {number}"), tmp_path / "no.h5", given=given)
+
+
+def test_a_small_trial_replaces_single_keys_of_a_network() -> None:
+    text = SWEEP + "[quick]\nrounds = 3\n[quick.network]\nhidden = 2\n"
+    small = spec.read(text, {"digits": data()}, quick=True)
+    whole = spec.read(text, {"digits": data()})
+    assert {setting.rounds for setting in small.settings} == {3}
+    for read, hidden in ((small, 2), (whole, 9)):
+        problem = read.grounds[0].subjects[0].problem
+        assert isinstance(problem, fl.MLP)
+        assert problem.layers.widths[1] == hidden
+        assert problem.clip == 0.5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -15,20 +16,21 @@ class Choice(NamedTuple):
     """The best parameters at one horizon."""
 
     parameters: dict[str, Any]
-    """The method's, with its name under ``"method"``."""
+    """The method's, with its name under ``"method"``, and those of the problem that were tuned with them."""
     error: float
-    """The mean it was chosen by, on noise that is not reported."""
+    """The mean it was chosen by, on noise that is not reported; of accuracies the share of wrong answers."""
     edges: tuple[str, ...]
     """Parameters at the end of their grid: beyond it a better one may lie."""
 
 
-def best(tuning: Results, **family: Any) -> dict[int, Choice]:
-    """The best parameters of a family of settings at every horizon."""
+def best(tuning: Results, *, measure: str = "optimality", also: Sequence[str] = (), **family: Any) -> dict[int, Choice]:
+    """The best parameters of a family of settings at every horizon: the method's, and those `also` of its problem."""
     mine = tuning.where(**family)
     table = mine.table()
-    names = ["method", *(field.name for field in fields(METHODS[family["method"]]))]
+    names = ["method", *(field.name for field in fields(METHODS[family["method"]])), *also]
+    ends = 1 - table[measure] if measure == "test_accuracy" else table[measure]
     # A setting that diverged once is not a choice.
-    errors = np.where(table["outcome"] == "completed", table["optimality"], np.inf)
+    errors = np.where(table["outcome"] == "completed", ends, np.inf)
     settings: dict[int, dict[str, list[int]]] = {}
     for row in range(len(mine)):
         key = repr([table[name][row] for name in names])

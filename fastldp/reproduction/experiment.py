@@ -19,6 +19,7 @@ from fastldp.reproduction.series import Series
 from fastldp.reproduction.verdicts import Verdict
 from fastldp.sweeping import Report, Results
 from fastldp.sweeping import spec as specs
+from fastldp.sweeping.document import Document
 from fastldp.sweeping.reading import results
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Experiment(ABC):
         """The name of the data, which says whether they are real."""
         self._keys: dict[str, int] = {}
         """The settings of the experiment's sweeps, and how many repetitions of each: a file may have others too."""
+        self.notes: list[str] = []
+        """What a reader of the verdicts should know."""
 
     @abstractmethod
     def run(self) -> list[Verdict]:
@@ -81,6 +84,11 @@ class Experiment(ABC):
         self._keys |= {setting.key: read.repetitions for setting in read.settings}
         found = results(target).made_by(self._keys)
         self.data = ", ".join(found.parameters["data"])
+        return found
+
+    def horizons(self, recipe: str) -> list[int]:
+        """Those of a recipe that lists them."""
+        found: list[int] = Document(recipe_text(recipe), recipe, quick=self.place.quick).values["rounds"]
         return found
 
     def _spec(self, name: str) -> Path:

@@ -65,7 +65,9 @@ def over_horizons(label: str, results: Results, chosen: dict[int, dict[str, Any]
     return Series(label, np.array(list(chosen)), np.array(values), tuple(parameters))
 
 
-def along_rounds(label: str, results: Results, rounds: int, method: dict[str, Any], **where: Any) -> Series:
-    """The error of a method along the rounds of one horizon."""
-    (curve,) = results.where(rounds=rounds, **method, **where).curves("rounds")
+def along_rounds(
+    label: str, results: Results, rounds: int, method: dict[str, Any], *, measure: str = "optimality", **where: Any
+) -> Series:
+    """The error of a method, or another measure, along the rounds of one horizon."""
+    (curve,) = results.where(rounds=rounds, **method, **where).curves("rounds", measure=measure)
     return Series(label, curve.rounds, curve.values.T, (method,) * curve.rounds.size, horizon=rounds)

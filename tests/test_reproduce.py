@@ -167,7 +167,7 @@ def test_the_network_is_held_against_all_claims_of_the_paper() -> None:
     others = fig3._verdicts(panel(0.9, 0.8, 0.7, own=0.7, exact=0.6))
     assert [verdict.held for verdict in others] == [False, False, False, False, False, False]
     # The last is of the sampler, which the verdicts name with its numbers.
-    assert others[-1].measured == "at most 4e-05, δ = 1e-05"
+    assert others[-1].measured == "at most 4e-05, δ = 1e-5"
 
 
 @pytest.mark.usefixtures("digits")
@@ -253,7 +253,7 @@ def test_the_network_is_searched_and_drawn_and_made_once(
     folder = tmp_path / "out"
     assert main(["reproduce", "fig3", "--quick", "--out", str(folder)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for text in ("Figure 3, (1, 0.0001)", "(0.5, 1e-05): the search at T = 4 chose C = ", "at the edge of its grid: "):
+    for text in ("Figure 3, (1, 1e-4)", "(0.5, 1e-5): the search at T = 4 chose C = ", "at the edge of its grid: "):
         assert text in shown
     for ending in (".h5", ".csv", ".png", ".pdf", "-verdicts.md", "-search.h5", "-search.csv", "-search.toml"):
         assert (folder / f"fig3{ending}").stat().st_size > 0

@@ -139,7 +139,16 @@ def network_and_budget(budget: tuple[float, float], choice: Choice, searched_at:
 
 
 def budget_name(budget: tuple[float, float]) -> str:
-    return f"({budget[0]:g}, {budget[1]:g})"
+    """As the paper writes it.
+
+    >>> budget_name((0.5, 1e-5))
+    '(0.5, 1e-5)'
+    """
+    return f"({budget[0]:g}, {_power(budget[1])})"
+
+
+def _power(delta: float) -> str:
+    return f"{delta:.0e}".replace("e-0", "e-")
 
 
 def _edges(choice: Choice) -> str:
@@ -191,7 +200,7 @@ def _verdicts(panel: Panel) -> list[Verdict]:
         Verdict(
             beyond,
             "with the noise there really is the promise holds too: the sampler is shown to add no more than δ to δ",
-            f"at most {panel.sampler_delta:.2g}, δ = {panel.budget[1]:g}",
+            f"at most {panel.sampler_delta:.2g}, δ = {_power(panel.budget[1])}",
             panel.sampler_delta <= panel.budget[1],
         ),
     ]

@@ -3,6 +3,7 @@
 import importlib
 import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from threadpoolctl import threadpool_info
 
 import fastldp as fl
 import naive
-from fastldp import block, engine, mlp, network, recording
+from fastldp import blas, block, engine, mlp, network, recording
 from fastldp.kernels import primal_dual, release
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.network import add_network_gradient
@@ -244,6 +245,25 @@ def blas_threads() -> list[int]:
 def test_blas_gets_its_threads_back() -> None:
     before = blas_threads()
     fl.solve(make(), rounds=2, algorithm=fl.PrimalDual(step=0.5), repetitions=3)
+    assert blas_threads() == before
+
+
+def test_any_thread_can_keep_blas_to_one_thread() -> None:
+    """The first that asks is not the only one that is heeded, and the last that leaves need not be the first."""
+    before, seen = blas_threads(), []
+
+    def enter() -> None:
+        with blas.one_thread():
+            seen.append(blas_threads())
+
+    enter()
+    with ThreadPoolExecutor(1) as other:
+        other.submit(enter).result()
+        inside = blas.one_thread()
+        other.submit(inside.__enter__).result()
+        seen.append(blas_threads())
+        inside.__exit__(None, None, None)
+    assert seen == [[1] * len(before)] * 3
     assert blas_threads() == before
 
 

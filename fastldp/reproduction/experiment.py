@@ -21,6 +21,7 @@ from fastldp.sweeping import Report, Results
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.document import Document
 from fastldp.sweeping.reading import results
+from fastldp.sweeping.runner import LEG_SECONDS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,6 +46,8 @@ class Experiment(ABC):
     """One of them; what it writes begins with its name."""
 
     name: ClassVar[str]
+    leg_seconds: ClassVar[float] = LEG_SECONDS
+    """How often a run that goes on is written down."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -74,6 +77,7 @@ class Experiment(ABC):
             spec,
             target,
             n_jobs=self.place.n_jobs,
+            leg_seconds=self.leg_seconds,
             progress=self.place.progress,
             quick=self.place.quick,
             synthetic=self.place.synthetic,

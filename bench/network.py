@@ -7,6 +7,7 @@ float32 throughout. Ours has float64 state, cryptographic noise and a grid on to
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -226,7 +227,42 @@ def products(problem: fl.MLP) -> Round:
     return run
 
 
-def sgemm() -> Round:
+def sgemm(given: Job, *, spread: bool) -> Round:
+    """The same products by plain `np.dot`, all rows of a worker at once.
+
+    One after the other with BLAS's own threads, or `spread`: a worker on each core, and BLAS alone there.
+    """
+    _, hidden, classes = WIDTHS
+    rng = np.random.default_rng(0)
+    W1, W2 = (rng.random(shape, dtype=np.float32) for shape in ((hidden, WIDTHS[0]), (classes, hidden)))
+    rooms = {}
+    for i in range(WORKERS):
+        H, D = rng.random((2, hidden, ROWS), dtype=np.float32)
+        Z, P = rng.random((2, classes, ROWS), dtype=np.float32)
+        rooms[i] = H, D, Z, P, np.empty_like(W1), np.empty_like(W2)
+
+    def multiply(i: int) -> None:
+        A, (H, D, Z, P, G1, G2) = given.A[i], rooms[i]
+        np.dot(W1, A.T, out=H)
+        np.dot(W2, H, out=Z)
+        np.dot(W2.T, P, out=D)
+        np.dot(D, A, out=G1)
+        np.dot(P, H.T, out=G2)
+
+    cores = ThreadPoolExecutor(numba.get_num_threads())
+
+    def run() -> None:
+        if spread:
+            with blas.one_thread():
+                list(cores.map(multiply, range(WORKERS)))
+        else:
+            for i in range(WORKERS):
+                multiply(i)
+
+    return run
+
+
+def square_sgemm() -> Round:
     """As many operations as a round's products have, in square products that suit the machine best, on all of BLAS."""
     size = 1536
     A, B = np.random.default_rng(0).random((2, size, size), dtype=np.float32)
@@ -290,7 +326,13 @@ def main() -> None:
             found = peer()
         if not (difference := float(np.abs(found - models).max())) < 1e-5:
             raise AssertionError(f"{name} computes something else: {difference:.3g} apart after three rounds")
-    rounds = {"ours": ours(problem, budget), "products": products(problem), "sgemm": sgemm()}
+    rounds = {
+        "ours": ours(problem, budget),
+        "products": products(problem),
+        "spread": sgemm(given, spread=True),
+        "threaded": sgemm(given, spread=False),
+        "square": square_sgemm(),
+    }
     times = seconds(rounds)
     times |= seconds({"ours": rounds["ours"]} | {name: PEERS[name](given) for name in names})
     print("| job | measured | target |\n|---|---|---|")
@@ -299,8 +341,13 @@ def main() -> None:
         ratio = times[name] / times["ours"]
         row(f"the same: {name}", f"{times[name]:.3f} s, {ratio:.2f}×", "≥ 1.3×" if name == "numpy" else "≥ 1×")
     row("share of a round in matrix products", f"{times['products'] / times['ours']:.0%}", "≥ 80 %")
-    speed = FLOP / times["sgemm"] / 1e9
-    row(f"products, of the {speed:.0f} GFlop/s of square ones", f"{times['sgemm'] / times['products']:.0%}", "≥ 80 %")
+    for name, how, target in (
+        ("spread", "of np.dot at these sizes, a worker a core", "≥ 80 %"),
+        ("threaded", "of np.dot at these sizes, with BLAS's threads", "≥ 80 %"),
+        ("square", "of square ones", ""),
+    ):
+        speed = FLOP / times[name] / 1e9
+        row(f"products, of the {speed:.0f} GFlop/s {how}", f"{times[name] / times['products']:.0%}", target)
     row("memory beside the data", f"{more:.0f} MB", "≤ 1000 MB")
     row("load of the machine meanwhile", f"{load():.1f}", "")
 

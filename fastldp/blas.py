@@ -23,15 +23,28 @@ def _controller() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
+def _take_control() -> None:
+    """Let this thread set limits: newer threadpoolctl heeds the first thread that did and no other, without a word."""
+    for library in _controller().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+
+
+def _limit() -> Any:
+    _take_control()
+    return _controller().limit(limits=1)
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """One BLAS thread a caller inside the with; as many as before once all callers have left."""
     with _LOCK:
-        _inside.append(_inside[0] if _inside else _controller().limit(limits=1))
+        _inside.append(_inside[0] if _inside else _limit())
     try:
         yield
     finally:
         with _LOCK:
             limit = _inside.pop()
             if not _inside:
+                _take_control()
                 limit.restore_original_limits()

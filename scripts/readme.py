@@ -59,7 +59,7 @@ def write(name: str, text: str) -> None:
 def claims(folder: Path) -> str:
     """The verdicts in a fold, the errors of Figure 1, and Table 1."""
     tables = [(folder / f"{name}-verdicts.md").read_text(encoding="utf-8").splitlines() for name in PAPER]
-    rows = [row for table in tables for row in table[2:]]
+    rows = [row for table in tables for row in table[2:] if row.startswith("|")]
     words = {word: sum(row.rstrip(" |*").endswith(word) for row in rows) for word in ("did not hold", "undecided")}
     held = len(rows) - sum(words.values())
     summary = f"{len(rows)} claims: {held} held, {words['did not hold']} did not, {words['undecided']} are undecided"

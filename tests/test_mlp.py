@@ -3,6 +3,7 @@
 import importlib
 import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from threadpoolctl import threadpool_info
 
 import fastldp as fl
 import naive
-from fastldp import block, engine, mlp, network, recording
+from fastldp import blas, block, engine, mlp, network, recording
 from fastldp.kernels import primal_dual, release
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.network import add_network_gradient
 from fastldp.kernels.privatize import GRIDDED
+from fastldp.sweeping import spec
 
 Array = NDArray[np.float64]
 # Numba counts its allocations in a module of C.
@@ -243,6 +245,25 @@ def blas_threads() -> list[int]:
 def test_blas_gets_its_threads_back() -> None:
     before = blas_threads()
     fl.solve(make(), rounds=2, algorithm=fl.PrimalDual(step=0.5), repetitions=3)
+    assert blas_threads() == before
+
+
+def test_any_thread_can_keep_blas_to_one_thread() -> None:
+    """The first that asks is not the only one that is heeded, and the last that leaves need not be the first."""
+    before, seen = blas_threads(), []
+
+    def enter() -> None:
+        with blas.one_thread():
+            seen.append(blas_threads())
+
+    enter()
+    with ThreadPoolExecutor(1) as other:
+        other.submit(enter).result()
+        inside = blas.one_thread()
+        other.submit(inside.__enter__).result()
+        seen.append(blas_threads())
+        inside.__exit__(None, None, None)
+    assert seen == [[1] * len(before)] * 3
     assert blas_threads() == before
 
 
@@ -501,3 +522,30 @@ def test_a_sweeps_images_need_a_network(tmp_path: Path) -> None:
     ):
         with pytest.raises(fl.errors.SpecError, match=message):
             fl.sweep(SWEEP.replace(old, new), tmp_path / "no.h5", given={"digits": data()})
+
+
+def test_images_can_be_held_out_of_the_training_set(tmp_path: Path) -> None:
+    images, labels = data()
+    given = {"digits": (images, labels, images[:20], labels[:20])}
+    text = SWEEP.replace("[network]", "held_out = 13\n[network]").replace("[[20, 12, 17]]", "[[20, 12, 11]]")
+    found = spec.read(text, given).grounds[0].subjects[0].problem
+    assert isinstance(found, fl.MLP)
+    assert found._test is not None
+    np.testing.assert_array_equal(found._test[1], labels[-13:])
+    rows, _ = fl.datasets.sample(labels[:-13], 3, "label", sizes=[20, 12, 11], share=0.5)
+    np.testing.assert_array_equal(np.sort(found.classes_of_rows[found.counted > 0]), np.sort(labels[rows]))
+    for number, message in ((62, "hold out fewer"), (0, "whole number ≥ 1")):
+        with pytest.raises(fl.errors.SpecError, match=f"data.held_out: .*{message}"):
+            fl.sweep(text.replace("held_out = 13", f"held_out = {number}"), tmp_path / "no.h5", given=given)
+
+
+def test_a_small_trial_replaces_single_keys_of_a_network() -> None:
+    text = SWEEP + "[quick]\nrounds = 3\n[quick.network]\nhidden = 2\n"
+    small = spec.read(text, {"digits": data()}, quick=True)
+    whole = spec.read(text, {"digits": data()})
+    assert {setting.rounds for setting in small.settings} == {3}
+    for read, hidden in ((small, 2), (whole, 9)):
+        problem = read.grounds[0].subjects[0].problem
+        assert isinstance(problem, fl.MLP)
+        assert problem.layers.widths[1] == hidden
+        assert problem.clip == 0.5

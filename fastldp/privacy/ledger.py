@@ -73,7 +73,7 @@ class Ledger:
     dimension: int
     """d: how many numbers a release has."""
     largest_query: float
-    """The largest a number to be released can be, before the noise."""
+    """The largest norm a query can have, before the noise."""
     precision: str
     """``"float64"``, or ``"float32"`` for exploration: off the grid, with rounding not accounted for."""
     adjacency: str = ADJACENCY
@@ -114,9 +114,11 @@ class Ledger:
         if self.precision != "float64":
             return float("nan")
         largest = 0.0
+        # Σ|qⱼ| ≤ √d ‖q‖: on average over its numbers a query is no larger than this.
+        average = self.largest_query / math.sqrt(self.dimension)
         for epsilon, factor in {*zip(self.promised_epsilon.tolist(), self.factors.tolist(), strict=True)}:
             apart = self.dimension * sum(
-                float(np.sum(sampler.distance(np.sqrt(factor * self.shape[k : k + 2**16]), self.largest_query)))
+                float(np.sum(sampler.distance(np.sqrt(factor * self.shape[k : k + 2**16]), average)))
                 for k in range(0, self.shape.size, 2**16)
             )
             # (1 + e^ε) D, which is beyond all promises long before it overflows.

@@ -15,10 +15,13 @@ that expectation is at most the sum of
   it counts twice: 2 · 9.5 E|N| = 15.2, and 2|q|/σ. And 5.5 more, and as much as rounds up the sum, for what is computed
   stands at one end of its interval rather than anywhere in it.
 
-Summed, and rounded up: (40 + 2|q|/σ) 2⁻⁶⁴ σ/s a number, less than 2⁻⁴² while |q| < 10 σ. Distances of releases add up,
-each given those before; and if the laws for two neighbouring inputs are each within D of ideal ones that are (ε, δ)
-apart, they are (ε, δ + (1 + e^ε) D) apart. So the promise is one of small ε: at ε = 20 the factor is half a billion.
-That the cipher's words are uniform is taken for granted.
+Summed, and rounded up: (40 + 2|q|/σ) 2⁻⁶⁴ σ/s a number, less than 2⁻⁴² while |q| < 10 σ. Distances add up, of the d
+numbers of a release and of releases, each given those before. It is the norm of a whole query that is bounded, and
+Σ|qⱼ| ≤ √d ‖q‖ (Cauchy and Schwarz): so d numbers are no farther from their ideals than d times one with q = ‖q‖/√d. If
+the laws for two neighbouring inputs are each within D of ideal ones that are (ε, δ) apart, they are
+(ε, δ + (1 + e^ε) D) apart. So the promise is one of small ε: at ε = 20 the factor is half a billion. And D grows with
+d T: a network of 159,010 weights needs a δ of 10⁻⁴ rather than 10⁻⁵ for a thousand rounds. That the cipher's words are
+uniform is taken for granted.
 """
 
 from __future__ import annotations
@@ -42,10 +45,10 @@ def spacing(deviations: Array) -> Array:
     return np.asarray(deviations / mantissas / 2 * SPACING)
 
 
-def distance(deviations: Array, largest_query: float) -> Array:
-    """The total variation between one released number and its ideal.
+def distance(deviations: Array, query: float) -> Array:
+    """The total variation between one released number and its ideal, for |q| ≤ query: affine in it.
 
     >>> bool(distance(np.array([1.0]), 1.0) < 2.0**-43)
     True
     """
-    return np.asarray((40 + 2 * largest_query / deviations) * 2.0**-53 / DITHERS * (deviations / spacing(deviations)))
+    return np.asarray((40 + 2 * query / deviations) * 2.0**-53 / DITHERS * (deviations / spacing(deviations)))

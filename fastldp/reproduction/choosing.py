@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -39,13 +39,15 @@ class Tuned(NamedTuple):
     """The least mean error at every horizon."""
 
 
-def tuned(tuning: Results, **family: Any) -> Tuned:
-    """The best parameters of a family of settings that a sweep tried at the same horizons."""
+def tuned(tuning: Results, *, measure: str = "optimality", also: Sequence[str] = OF_PROBLEM, **family: Any) -> Tuned:
+    """The best parameters of a family of settings that a sweep tried at the same horizons: the method's, and those
+    `also` of its problem. Of accuracies the error is the share of wrong answers."""
     mine = tuning.where(**family)
     table = mine.table()
-    names = ["method", *(field.name for field in fields(METHODS[family["method"]])), *OF_PROBLEM]
+    names = ["method", *(field.name for field in fields(METHODS[family["method"]])), *also]
+    ends = 1 - table[measure] if measure == "test_accuracy" else table[measure]
     # A setting that diverged once is not a choice.
-    errors = np.where(table["outcome"] == "completed", table["optimality"], np.inf)
+    errors = np.where(table["outcome"] == "completed", ends, np.inf)
     settings: dict[str, dict[str, Any]] = {}
     found: dict[str, dict[int, list[float]]] = {}
     for row in range(len(mine)):

@@ -20,7 +20,9 @@ from fastldp.reproduction.series import Series
 from fastldp.reproduction.verdicts import Verdict
 from fastldp.sweeping import Report, Results
 from fastldp.sweeping import spec as specs
+from fastldp.sweeping.document import Document
 from fastldp.sweeping.reading import results
+from fastldp.sweeping.runner import LEG_SECONDS
 from fastldp.sweeping.spec import Spec
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ class Experiment(ABC):
     """One of them; what it writes begins with its name."""
 
     name: ClassVar[str]
+    leg_seconds: ClassVar[float] = LEG_SECONDS
+    """How often a run that goes on is written down."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -79,12 +83,19 @@ class Experiment(ABC):
         spec.write_text(text, encoding="utf-8")
         read = self._specs[name or recipe] = specs.read(spec, quick=self.place.quick, synthetic=self.place.synthetic)
         target = self.place.folder / into
-        report: Report = sweeping.sweep(read, target, n_jobs=self.place.n_jobs, progress=self.place.progress)
+        report: Report = sweeping.sweep(
+            read, target, n_jobs=self.place.n_jobs, leg_seconds=self.leg_seconds, progress=self.place.progress
+        )
         if report.interrupted:
             raise Stopped(report.summary())
         self._keys |= {setting.key: read.repetitions for setting in read.settings}
         found = results(target).made_by(self._keys)
         self.data = ", ".join(found.parameters["data"])
+        return found
+
+    def horizons(self, recipe: str) -> list[int]:
+        """Those of a recipe that lists them."""
+        found: list[int] = Document(recipe_text(recipe), recipe, quick=self.place.quick).values["rounds"]
         return found
 
     def problem(self, name: str) -> tuple[Problem, Budget]:

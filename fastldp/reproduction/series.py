@@ -74,7 +74,9 @@ def planned(results: Results, **where: Any) -> Series:
     return over_horizons("planned", results, dict.fromkeys(sorted(horizons), PLANNED), **where)
 
 
-def along_rounds(label: str, results: Results, rounds: int, method: dict[str, Any], **where: Any) -> Series:
-    """The error of a method along the rounds of one horizon."""
-    (curve,) = results.where(rounds=rounds, **method, **where).curves("rounds")
+def along_rounds(
+    label: str, results: Results, rounds: int, method: dict[str, Any], *, measure: str = "optimality", **where: Any
+) -> Series:
+    """The error of a method, or another measure, along the rounds of one horizon."""
+    (curve,) = results.where(rounds=rounds, **method, **where).curves("rounds", measure=measure)
     return Series(label, curve.rounds, curve.values.T, (method,) * curve.rounds.size, horizon=rounds)

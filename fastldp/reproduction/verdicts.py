@@ -17,6 +17,9 @@ SURE = 2.0
 ALIKE = 0.2
 # A lead of less decides nothing, however sure: runs with the same noise can show a lead of any size.
 LEAD = 0.01
+# So many points are near an accuracy, and so many are no loss.
+NEAR, LOSS = 0.05, 0.02
+TEST_IMAGES = 10_000
 
 
 class Verdict(NamedTuple):
@@ -97,6 +100,48 @@ def better(where: str, claim: str, first: Series, second: Series) -> Verdict:
     measured = f"{ours:.3g} against {theirs:.3g} at T = {first.x[-1]:,}"
     leads = abs(ours - theirs) > LEAD * min(ours, theirs)
     return Verdict(where, claim, measured, _decided(sign_of(second.values[-1] - first.values[-1]) if leads else 0))
+
+
+# Accuracies are shares of test images, whose number limits them as the number of runs does: both count.
+
+
+def higher(where: str, claim: str, first: Series, second: Series) -> Verdict:
+    """Whether the first ends at a higher accuracy."""
+    return Verdict(where, claim, _two_accuracies(first, second), _decided(_sign_above(first, second)))
+
+
+def keeps(where: str, claim: str, first: Series, second: Series) -> Verdict:
+    """Whether the first ends at an accuracy that is lower than the second's by two points at most."""
+    measured = _two_accuracies(first, second)
+    return Verdict(where, claim, measured, _decided(_sign_above(first, second, -LOSS)))
+
+
+def near(where: str, claim: str, series: Series, accuracy: float) -> Verdict:
+    """Whether it ends within five points of an accuracy."""
+    apart = abs(float(series.mean[-1]) - accuracy)
+    sign = 0 if abs(NEAR - apart) <= SURE * np.sqrt(_variance(series)) else int(np.sign(NEAR - apart))
+    return Verdict(where, claim, f"{percent(series)} at T = {series.x[-1]:,}", _decided(sign))
+
+
+def percent(series: Series) -> str:
+    """The accuracy after the last round."""
+    return f"{100 * series.mean[-1]:.1f} %"
+
+
+def _two_accuracies(first: Series, second: Series) -> str:
+    return f"{percent(first)} ({first.label}), {percent(second)} ({second.label})"
+
+
+def _sign_above(first: Series, second: Series, difference: float = 0.0) -> int:
+    """The sign of what the first is above the second and a difference, or 0 where it is not sure."""
+    above = float(first.mean[-1] - second.mean[-1]) - difference
+    sure = abs(above) > SURE * np.sqrt(_variance(first) + _variance(second))
+    return int(np.sign(above)) if sure else 0
+
+
+def _variance(series: Series) -> float:
+    """Of the mean of the last accuracies, by the images and by the runs where there are several."""
+    return float(series.mean[-1] * (1 - series.mean[-1]) / TEST_IMAGES + series.error[-1] ** 2)
 
 
 def sign_of(differences: NDArray[np.float64]) -> int:

@@ -18,6 +18,8 @@ from fastldp.sweeping.lines import Path, lines_of, nearest_line
 
 RANGE_KEYS = {"from", "to", "by", "count", "spacing"}
 SPACINGS = ("linear", "log")
+# Tables of which a small trial replaces single keys; others it replaces whole.
+QUICK_TABLES = ("data", "problem", "network")
 # More are a slip of the pen.
 MOST_VALUES = 100_000
 
@@ -36,8 +38,14 @@ class Document:
         if not isinstance(small, dict):
             self.refuse(("quick",), "write a table [quick], with what replaces the keys above in a small trial")
         if quick:
-            self.values |= small
+            self.values |= {key: self._replaced(key, value) for key, value in small.items()}
             self._lines |= {path[1:]: line for path, line in self._lines.items() if path[:1] == ("quick",)}
+
+    def _replaced(self, key: str, small: Any) -> Any:
+        """What a trial has in place of a key; of a table that describes a problem or data, its own keys over those."""
+        whole = self.values.get(key)
+        both = isinstance(small, dict) and isinstance(whole, dict)
+        return whole | small if both and key in QUICK_TABLES else small
 
     def root(self) -> Table:
         """The keys outside of any table."""

@@ -24,7 +24,7 @@ DENSE_FROM = 0.25
 class Source:
     """Data that are read when they are needed."""
 
-    KEYS: ClassVar[tuple[str, ...]] = ("name", "synthetic", "file", "given", "rows", "seed", "dense")
+    KEYS: ClassVar[tuple[str, ...]] = ("name", "synthetic", "file", "given", "rows", "held_out", "seed", "dense")
     WAYS: ClassVar[tuple[str, ...]] = ("name", "synthetic", "file", "given")
 
     parameters: dict[str, Any]
@@ -34,11 +34,17 @@ class Source:
     """A and b; or images and labels, and those of a test."""
 
     def images(self) -> tuple[Any, ...]:
-        """Images and labels, and those of a test where there are any."""
+        """Images and labels, and those of a test where there are any, or where some are held out for one."""
         A, b, *test = self.fetch()
-        images = A.toarray() if sparse.issparse(A) else np.asarray(A)
+        images, labels = A.toarray() if sparse.issparse(A) else np.asarray(A), np.asarray(b)
+        held_out = self.parameters.get("held_out", 0)
+        if held_out >= len(images):
+            raise ArgumentError("held_out", held_out, f"the data have only {len(images):,} rows; hold out fewer")
+        if held_out:
+            test = [images[-held_out:], labels[-held_out:]]
+            images, labels = images[:-held_out], labels[:-held_out]
         first = slice(self._rows(len(images)))
-        return images[first], np.asarray(b)[first], *test
+        return images[first], labels[first], *test
 
     def _rows(self, there: int) -> int:
         rows = self.parameters["rows"]
@@ -50,6 +56,8 @@ class Source:
         """A and b, dense where that is faster or asked for."""
         if "mnist" in (self.parameters.get("name"), self.parameters.get("synthetic")):
             raise ArgumentError("data", "mnist", "images are for a table [network], not for a table [problem]")
+        if "held_out" in self.parameters:
+            raise ArgumentError("held_out", self.parameters["held_out"], "only a table [network] has test images")
         A, b = self.fetch()[:2]
         first = slice(self._rows(A.shape[0]))
         A, b = A[first], b[first]
@@ -79,6 +87,9 @@ def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, ...]], fold
     if "seed" in choice and way != "synthetic":
         table.refuse("seed", "only synthetic data have a seed")
     parameters: dict[str, Any] = {way: value, "rows": rows, "dense": dense}
+    if "held_out" in choice:
+        remedy = "give a whole number ≥ 1: how many of the last rows become the test images"
+        parameters["held_out"] = integer("held_out", choice["held_out"], remedy, at_least=1)
     if way == "synthetic":
         known_name("synthetic", value, (*datasets.PAPER_ROWS, "mnist"))
         seed = integer("seed", choice.get("seed", 0), "give a whole number ≥ 0", at_least=0)

@@ -283,7 +283,7 @@ class _Writer:
     def take(self, batch: Batch) -> None:
         for key, ledger in batch.ledgers.items():
             if key not in self._rows or ledger is not None:
-                self._rows[key] = SettingRow(self._cards[key], ledger, self._settings[key].plan.rounds)
+                self._rows[key] = SettingRow(self._cards[key], ledger, self._settings[key].timetable.rounds)
         for leg in batch.legs:
             self._legs.append(leg)
             place = leg.key, leg.repetition
@@ -400,9 +400,11 @@ def _bytes(spec: Spec, missing: Runs) -> int:
         problem = spec.grounds[setting.ground].subjects[0].problem
         d = problem.d
         a_record = 2 + len(problem.measures) * setting.wanted.objective + d * setting.wanted.models
-        runs += 8 * (a_record * setting.plan.rounds.size + d + 16)
+        runs += 8 * (a_record * setting.timetable.rounds.size + d + 16)
     settings = {run.setting.key: run.setting for run in missing.values()}
-    return runs + sum(8 * (s.rounds * (s.budget is not None) + s.plan.rounds.size) + 1000 for s in settings.values())
+    return runs + sum(
+        8 * (s.rounds * (s.budget is not None) + s.timetable.rounds.size) + 1000 for s in settings.values()
+    )
 
 
 def _compile(spec: Spec, missing: Runs, stop: threading.Event) -> None:

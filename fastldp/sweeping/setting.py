@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fastldp.algorithms import Algorithm
 from fastldp.composite import Composite
 from fastldp.privacy.budget import Budget
-from fastldp.recording import Plan
+from fastldp.recording import Timetable
 
 # Parameters that came later: left out where they are not given, so that runs made before are known again.
 LATER = ("prior",)
@@ -49,7 +49,7 @@ class Setting:
     method: Algorithm
     budget: Budget | None
     rounds: int
-    plan: Plan
+    timetable: Timetable
     wanted: Wanted
     seed: int
     key: str

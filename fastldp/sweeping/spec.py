@@ -21,7 +21,7 @@ from fastldp.mlp import MLP
 from fastldp.planning.prior import Prior
 from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
-from fastldp.recording import Every, Final, Plan, plan
+from fastldp.recording import Every, Final, Timetable, timetable
 from fastldp.regularizers import Regularizer
 from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_sampler
 from fastldp.sweeping.document import Document, Table
@@ -125,7 +125,7 @@ class _Reader:
         self.settings: list[Setting] = []
         self.cards: dict[str, Card] = {}
         self.shapes: dict[str, Shape] = {}
-        self._records: dict[tuple[int, int, bool], tuple[Plan, Wanted]] = {}
+        self._records: dict[tuple[int, int, bool], tuple[Timetable, Wanted]] = {}
 
     def spec(self) -> Spec:
         with self.root.blame():
@@ -334,17 +334,17 @@ class _Reader:
             "regularizer": described(problem.regularizer),
         }
 
-    def _record(self, rounds: int, problem: Composite) -> tuple[Plan, Wanted]:
+    def _record(self, rounds: int, problem: Composite) -> tuple[Timetable, Wanted]:
         if (rounds, problem.n, problem.has_optimum) not in self._records:
             self._records[rounds, problem.n, problem.has_optimum] = self._record_of(rounds, problem)
         return self._records[rounds, problem.n, problem.has_optimum]
 
-    def _record_of(self, rounds: int, problem: Composite) -> tuple[Plan, Wanted]:
+    def _record_of(self, rounds: int, problem: Composite) -> tuple[Timetable, Wanted]:
         found = self.document.tables("record")
         # Without an optimum there would be no error to record, so measures are.
         measured = not problem.has_optimum
         if not found:
-            return plan(None, rounds, problem.n), Wanted("default", objective=measured, models=False)
+            return timetable(None, rounds, problem.n), Wanted("default", objective=measured, models=False)
         if len(found) > 1:
             found[1].refuse("", "all runs are recorded in one way: write one table [record]")
         table = found[0]
@@ -372,7 +372,7 @@ class _Reader:
                 "rounds": f"rounds {digest(repr(values.get('rounds')))[:8]}",
             }
             wanted = Wanted(words.get(way, way), values.get("objective", measured), values.get("models", False))
-            return plan(record, rounds, problem.n), wanted
+            return timetable(record, rounds, problem.n), wanted
 
     def _within(self, table: Table, wanted: Any, rounds: int) -> Any:
         """Of the listed rounds those a horizon has; it must have one."""

@@ -114,8 +114,8 @@ class Composite(ABC):
         """The public numbers of it, for `fastldp.plan`; refuses where a number was read off the data.
 
         >>> import numpy as np, fastldp as fl
-        >>> fl.Problem(np.eye(40), np.ones(40), workers=20, gradient_bound=1.0).facts.sensitivity[0].round(3)
-        0.05
+        >>> fl.Problem(np.eye(40), np.ones(40), workers=20, gradient_bound=1.0).facts.step_limit
+        0.25
         """
         found = self.facts_of_data()
         if found.read_off_data:

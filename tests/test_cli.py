@@ -45,7 +45,7 @@ def test_solve_plans_where_no_step_is_given(capsys: pytest.CaptureFixture[str]) 
 def test_solve_says_how_many_rounds_a_plan_needs(capsys: pytest.CaptureFixture[str]) -> None:
     fewest = fl.plan(_short_problem().facts_of_data(), fl.Budget(1.0, 1e-4)).smallest_rounds
     assert main(["solve", "--data", "ijcnn1", "--rounds", "20"]) == 2
-    assert f"give {fewest} or more" in capsys.readouterr().err
+    assert f"give {fewest:,} or more" in capsys.readouterr().err
 
 
 def test_plan_from_public_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +57,7 @@ def test_plan_from_public_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert made.summary() in capsys.readouterr().out
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert main(["plan", *numbers, "--rounds", "10"]) == 2
-    assert f"give {made.smallest_rounds} or more" in capsys.readouterr().err
+    assert f"give {made.smallest_rounds:,} or more" in capsys.readouterr().err
 
 
 def test_solve_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -353,7 +353,7 @@ def test_bad_input_is_named_before_any_work(change: dict[str, Any], error: type[
         (
             lambda: fl.PrimalDual(allocation="dynamical"),
             UnknownNameError,
-            "'dynamic', 'static' .did you mean 'dynamic'",
+            "'dynamic', 'static', 'planned' .did you mean 'dynamic'",
         ),
         (lambda: fl.Every(0), ArgumentError, "^k = 0"),
         (lambda: fl.Messages(-1), ArgumentError, "^worker = -1"),

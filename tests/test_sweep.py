@@ -65,7 +65,7 @@ def compare_with_solve(name: str, layout: str, dtype: str, tmp_path: Path) -> No
     budget = fl.Budget(4.0, 1e-3)
     for run in found:
         described = run.parameters
-        (method,) = (m for m in methods if all(described[key] == value for key, value in vars(m).items()))
+        (method,) = (m for m in methods if all(described.get(key) == value for key, value in vars(m).items()))
         solution = solved(run, problem, method, budget, fl.Every(7))
         k = run.repetition
         np.testing.assert_array_equal(run.rounds, solution.rounds)

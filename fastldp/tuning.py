@@ -77,7 +77,7 @@ def grid(kind: type[Any], **values: Any) -> list[Any]:
     """Every combination of the values given, as instances of a method; what is not a list is the same in all.
 
     >>> from fastldp import ISRLDP
-    >>> grid(ISRLDP, step=[0.1, 1.0], clip=[0.5, None], tail_average=5, prior=None)[1]
+    >>> grid(ISRLDP, step=[0.1, 1.0], clip=[0.5, None], tail_average=5)[1]
     ISRLDP(step=0.1, clip=None, accelerated=False, tail_average=5, prior=None)
     """
     listed = [value if isinstance(value, list | tuple | np.ndarray) else [value] for value in values.values()]

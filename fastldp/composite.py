@@ -122,18 +122,21 @@ class Composite(ABC):
             raise ArgumentError(
                 "facts",
                 found.read_off_data,
-                "read off the data, so no plan to deploy may depend on it; give a public gradient_bound=, or public "
-                "numbers as Facts(...); for studies problem.facts_of_data() has these all the same",
+                "read off the data, so no plan to deploy may depend on it; give a public gradient_bound=, and for the "
+                "squared loss Facts(..., radius=); for studies problem.facts_of_data() has these all the same",
             )
         return found
 
     def facts_of_data(self) -> Facts:
         """The same with numbers read off the data where there are no public ones; says which in `read_off_data`."""
-        raise ArgumentError("problem", self, f"how a {type(self).__name__} bends is not known; give a step of your own")
+        kind = type(self).__name__
+        raise ArgumentError(
+            "problem", self, f"how it bends is not known; plan neither step nor allocation of an {kind}"
+        )
 
     def exact_prior(self) -> Prior:
         """What a planner can know at most: the Hessian at the optimum, and the optimum; private, for studies."""
-        raise ArgumentError("problem", self, f"a {type(self).__name__} has no certified optimum; give a Prior(...)")
+        raise ArgumentError("problem", self, "it has no certified optimum; give a Prior(...)")
 
     @property
     def public_radius(self) -> bool:

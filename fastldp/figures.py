@@ -113,7 +113,7 @@ def plot_plan(plan: Plan, ax: Axes | None = None) -> Axes:
     ax.set_xscale("log")
     ax.set_yscale("log")
     least = float(plan.curve.error.min())
-    ax.set_xlim(plan.tau / 30, plan.tau * 30)
+    ax.set_xlim(max(plan.tau / 30, taus[0]), min(plan.tau * 30, taus[-1]))
     ax.set_ylim(least / 30, least * 30)
     ax.set_xlabel("τ = γT/n")
     ax.set_ylabel("E‖x̄ − x*‖²")

@@ -225,7 +225,8 @@ class Problem(Composite):
 
     @property
     def public_radius(self) -> bool:
-        # Rows of the logistic loss are no longer than its gradients can be; those of the squared loss may be.
+        # Rows of the logistic loss are taken to be no longer than B, which holds unless B clips; those of the squared
+        # loss may be.
         return self.loss == "logistic"
 
     def facts_of_data(self) -> Facts:

@@ -34,7 +34,7 @@ def test_solve_prints_a_table_and_writes_what_is_asked(tmp_path: Path, capsys: p
 def test_solve_plans_where_no_step_is_given(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["solve", "--data", "ijcnn1", "--rounds", "600", "--repetitions", "3"]) == 0
     out = capsys.readouterr().out
-    assert "The step was planned for this budget, as no --step was given" in out
+    assert "Planned for this budget, which is the default; --step theorem takes" in out
     problem, budget = _short_problem(), fl.Budget(1.0, 1e-4)
     plan = fl.plan(problem.facts_of_data(), budget, rounds=600)
     assert f"τ = {plan.tau:.4g}, step {plan.step:.6g}" in out

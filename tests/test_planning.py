@@ -208,6 +208,35 @@ def test_no_grid_finds_much_better(shape: str) -> None:
     assert run.distance.mean() <= 1.1 * min(errors)
 
 
+@pytest.mark.parametrize("largest", [0.5, 9.0, 1e3])
+def test_a_prior_that_bends_more_than_the_facts_limits_the_step(largest: float) -> None:
+    few = facts(3, 1, 10_000, bound=1.0)
+    made = fl.plan(few, BUDGET, prior=fl.Prior(1.0, [0.01, 0.01, largest]))
+    assert made.step * max(largest, few.smoothness) <= 1
+    assert made.error <= 1.0
+
+
+@pytest.mark.parametrize(("local_steps", "server_step"), [(5, 50.0), (50, 10.0), (1, 3.0)])
+def test_planned_steps_of_the_server_do_not_overshoot(local_steps: int, server_step: float) -> None:
+    problem, prior = quadratic(1)
+    method = fl.DPFedAvg("planned", local_steps, server_step=server_step, prior=prior)
+    rounds = 2
+    with pytest.raises(ArgumentError, match="too few for the plan") as caught:
+        fl.solve(problem, LOOSE, rounds=rounds, algorithm=method)
+    rounds = int(str(caught.value).split("give ")[1].split(" or more")[0].replace(",", ""))
+    run = fl.solve(problem, LOOSE, rounds=rounds, algorithm=method, repetitions=40, seed=0, record=fl.Final())
+    assert run.distance.mean() < 0.5
+
+
+def test_a_warm_start_is_paid_for() -> None:
+    problem, prior = quadratic(1)
+    common: dict[str, Any] = {"local_steps": 200, "prior": prior}
+    cold = fl.DPScaffold("planned", **common).schedule(problem, LOOSE, 2)
+    warm = fl.DPScaffold("planned", warm_start=True, **common).schedule(problem, LOOSE, 2)
+    # Half as many releases more, so more noise, and an earlier stop.
+    assert warm.step < cold.step
+
+
 # Methods, ledgers, files
 
 
@@ -233,6 +262,32 @@ def test_step_and_allocation_alone() -> None:
         assert schedule.ledger.plan
         assert schedule.ledger.read_off_data == ""
         assert schedule.ledger.spent_epsilon <= 1.0
+
+
+def test_a_plan_is_an_allocation_where_workers_differ() -> None:
+    """Also of the squared loss, whose rows no bound on gradients bounds: facts are then the caller's."""
+    problem, _ = quadratic(1, unequal=True)
+    public = fl.Facts(problem.sizes, problem.d, 40.0, 0.05, curvature=1.0, radius=4.0)
+    budget = fl.Budget(np.geomspace(2.0, 6.0, problem.n), 1e-3)
+    made = fl.plan(public, budget, rounds=600)
+    run = fl.solve(problem, budget, rounds=600, algorithm=fl.PrimalDual(allocation=made), seed=0)
+    assert run.ledger is not None
+    np.testing.assert_allclose(run.ledger.variances, made.variances, rtol=1e-12)
+    assert run.ledger.plan == made.line()
+    assert run.ledger.read_off_data == ""
+    assert np.all(run.ledger.spent_epsilon <= budget.epsilon * (1 + 1e-12))
+    assert f"{made.variances.min():.4g} to {made.variances.max():.4g}" in made.summary()
+    with pytest.raises(ArgumentError, match=r"made for 600 rounds of 8 workers, and this is 500"):
+        fl.solve(problem, budget, rounds=500, algorithm=fl.PrimalDual(allocation=made))
+    with pytest.raises(ArgumentError, match="a plan has a step"):
+        fl.PrimalDual(0.1, made)
+
+
+def test_paper_allocation_of_a_planned_step_is_the_paper_s() -> None:
+    problem = fl.Problem(np.eye(40) * 2, np.ones(40), workers=4, loss="squared", l2=0.1, regularizer=fl.Box(1.0))
+    planned = fl.PrimalDual(step="planned").schedule(problem, LOOSE, 4000)
+    given = fl.PrimalDual(step=planned.step).schedule(problem, LOOSE, 4000)
+    np.testing.assert_array_equal(planned.deviations, given.deviations)
 
 
 @pytest.mark.parametrize("regularizer", [fl.BoxL1(0.01, 10.0), fl.L2Ball(2.0), fl.Simplex(1.0)], ids=str)
@@ -324,6 +379,10 @@ def test_plot(tmp_path: Path) -> None:
         ({"spectrum": [[1.0, 2.0], [2.0, 1.0]]}, "spectrum"),
         ({"spectrum": np.ones((2, 3))}, "spectrum"),
         ({"spectrum": np.ones((2, 2, 2))}, "spectrum"),
+        ({"norm": 1e200}, "norm"),
+        ({"norm": 1e-200}, "norm"),
+        ({"spectrum": 1e300}, "spectrum"),
+        ({"spectrum": 1e-200}, "spectrum"),
         ({"shares": [0.5, 0.5]}, "shares"),
         ({"spectrum": [0.1, 0.2], "shares": [0.5, 0.6]}, "shares"),
         ({"spectrum": [0.1, 0.2], "shares": [1.0]}, "shares"),
@@ -343,6 +402,10 @@ def test_a_prior_that_is_none(given: dict[str, Any], argument: str) -> None:
         ({"sizes": 10}, "sizes"),
         ({"dimension": 0}, "dimension"),
         ({"bound": 0.0}, "bound"),
+        ({"bound": 1e200}, "bound"),
+        ({"bound": 1e-200}, "bound"),
+        ({"dimension": 10**400}, "dimension"),
+        ({"l2": 1e300}, "l2"),
         ({"l2": -0.1}, "l2"),
         ({"curvature": 0.0}, "curvature"),
         ({"radius": np.inf}, "radius"),
@@ -360,6 +423,13 @@ def test_plans_that_cannot_be_made() -> None:
     assert fl.plan(facts(), BUDGET, rounds=fewest).rounds == fewest
     with pytest.raises(ArgumentError, match=r"spectrum.*give 6 eigenvalues, or a 6 × 6 matrix"):
         fl.plan(facts(), BUDGET, prior=fl.Prior(spectrum=np.ones(5)))
+    with pytest.raises(ArgumentError, match="the start is off where nothing bends"):
+        fl.plan(facts(2), BUDGET, prior=fl.Prior(1.0, [0.0, 1.0], [1.0, 0.0]))
+    for rounds in (0, 10**12, 2.5):
+        with pytest.raises(ArgumentError, match="rounds = .*give a whole number from 1 to"):
+            fl.plan(facts(), BUDGET, rounds=rounds)  # type: ignore[arg-type]
+    with pytest.warns(fl.errors.StepWarning), pytest.raises(ArgumentError, match="errors would grow"):
+        fl.PrimalDual(1000.0, "planned").schedule(logistic(), BUDGET, 100)
     with pytest.raises(ArgumentError, match="public numbers only; give problem.facts"):
         fl.plan(logistic(), BUDGET)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="budget"):
@@ -379,9 +449,9 @@ def test_private_facts_are_not_taken_for_public_ones() -> None:
         _ = quadratic(1)[0].facts
     images, digits = np.random.default_rng(0).random((40, 9)), np.arange(40) % 3
     network = fl.MLP(images, digits, hidden=4, workers=2, clip=1.0)
-    with pytest.raises(ArgumentError, match="how a MLP bends is not known"):
+    with pytest.raises(ArgumentError, match="how it bends is not known"):
         _ = network.facts
-    with pytest.raises(ArgumentError, match="how a MLP bends is not known"):
+    with pytest.raises(ArgumentError, match="how it bends is not known"):
         fl.solve(network, BUDGET, rounds=50, algorithm=fl.PrimalDual(step="planned"))
 
 

@@ -399,7 +399,7 @@ def test_the_planner_is_judged(tmp_path: Path) -> None:
     judged = (folder / "planner-verdicts.md").read_text()
     assert judged.count("the plan with the public prior is better than the paper's step") == 2
     table = (folder / "planner.md").read_text().splitlines()
-    assert table[0] == "| synthetic ijcnn1 | expected | T = 100 | T = 1,000 |"
+    assert table[0] == "| synthetic ijcnn1 | expected by one who knows H and x* | T = 100 | T = 1,000 |"
     with (folder / "planner-prior.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * 25

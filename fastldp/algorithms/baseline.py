@@ -12,6 +12,7 @@ from fastldp.algorithms.planned import PLANNED, planned_descent, read_by_plan, r
 from fastldp.algorithms.program import Program
 from fastldp.algorithms.schedule import Schedule, ledger_of, released
 from fastldp.composite import Composite
+from fastldp.planning.plan import Way
 from fastldp.planning.prior import Prior
 from fastldp.privacy.allocation import factors_of, static_variances
 from fastldp.privacy.budget import Budget
@@ -53,7 +54,13 @@ def schedule_of(
     rho = budget.rho_of_workers(problem.n)
     read, line = [] if clipped else ["the gradient bound"], ""
     if method.step == PLANNED:
-        plan = planned_descent(problem, method.prior, rho, bound, program.local_steps, program.server_step, rounds)
+        way = Way(
+            parts=program.parts(problem),
+            local_steps=program.local_steps,
+            server_step=program.server_step,
+            early_releases=program.early_releases,
+        )
+        plan = planned_descent(problem, method.prior, rho, bound, way, rounds)
         program, line = make(plan.step), plan.line()
         read += read_by_plan(problem, method.prior, bounded=clipped)
     least, factors = factors_of(sensitivities.total, rho)

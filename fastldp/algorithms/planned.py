@@ -32,7 +32,7 @@ def check_prior(prior: Any, *, planned: bool) -> None:
     if prior is not None and not isinstance(prior, str):
         checked_prior(prior)
     if prior is not None and not planned:
-        raise ArgumentError("prior", prior, 'only a plan has a prior; give step="planned" too')
+        raise ArgumentError("prior", prior, 'only a plan has a prior; give "planned" for what it is to plan')
 
 
 def refuse_without_budget(step: Any) -> None:
@@ -58,11 +58,9 @@ def planned_descent(
     prior: Prior | str | None,
     rho: NDArray[np.float64],
     bound: float,
-    local_steps: int,
-    server_step: float,
+    way: Way,
     rounds: int,
 ) -> Plan:
-    """The step of a baseline: equal noise for gradients clipped at a bound, and steps of at most 1/L."""
+    """The step of a baseline: equal noise for gradients clipped at a bound."""
     facts, assumed = grounds_of(problem, prior)
-    way = Way(parts=1, limit=1 / facts.smoothness, local_steps=local_steps, server_step=server_step)
     return planned(facts, assumed, rho, 2 * bound / problem.sizes, way, rounds=rounds, allocation="static")

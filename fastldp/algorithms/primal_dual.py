@@ -24,6 +24,7 @@ from fastldp.algorithms.schedule import Schedule, ledger_of, refuse_overspending
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, StepWarning
 from fastldp.kernels import primal_dual as kernels
+from fastldp.planning.facts import LARGEST_STEP
 from fastldp.planning.plan import Plan, Way, planned
 from fastldp.planning.prior import Prior
 from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, factors_of, static_variances
@@ -46,7 +47,7 @@ class PrimalDual:
     step : γ; min{1/4, 1/L_f}, the theorem's limit, where it is not given; ``"planned"`` is the step with the least
         error to expect, see `fastldp.plan`.
     allocation : ``"dynamic"`` (Theorem 1), ``"static"``, ``"planned"``, the best for the step and the prior, or an
-        array of T variances of the caller's own.
+        array of T variances of the caller's own; or a `Plan`, whose step and variances are then taken.
     prior : what the planner assumes, `Prior()` where it is not given; ``"exact"`` reads it off the data, for studies.
 
     >>> PrimalDual(step=0.1, allocation="static")
@@ -57,7 +58,7 @@ class PrimalDual:
     """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
 
     step: float | str | None = None
-    allocation: str | ArrayLike = "dynamic"
+    allocation: str | ArrayLike | Plan = "dynamic"
     prior: Prior | str | None = None
 
     def __post_init__(self) -> None:
@@ -65,6 +66,9 @@ class PrimalDual:
             object.__setattr__(self, "step", checked_step(self.step))
         if isinstance(self.allocation, str):
             known_name("allocation", self.allocation, ALLOCATIONS)
+        elif isinstance(self.allocation, Plan):
+            if self.step is not None:
+                raise ArgumentError("step", self.step, "a plan has a step; leave it out, or give its variances alone")
         elif self.step == PLANNED:
             raise ArgumentError("allocation", self.allocation, "variances of your own need a step= of your own")
         check_prior(self.prior, planned=self._planned)
@@ -83,7 +87,10 @@ class PrimalDual:
             return Schedule(step, np.zeros(rounds), np.ones(problem.n), None, Algorithm1(step))
         rho = budget.rho_of_workers(problem.n)
         sensitivities = released(problem, problem.gradient_bound, problem.n)
-        plan = self._plan(problem, rounds, rho, sensitivities.total) if self._planned else None
+        if isinstance(self.allocation, Plan):
+            plan: Plan | None = self._given_plan(self.allocation, problem, rounds)
+        else:
+            plan = self._plan(problem, rounds, rho, sensitivities.total) if self._planned else None
         step = self._step(problem) if plan is None else plan.step
         if plan is None:
             shape, factors = self._variances(problem, rounds, step, rho, sensitivities.total)
@@ -97,13 +104,25 @@ class PrimalDual:
             bound_source=problem.bound_source,
             parts=problem.n,
             read_off_data=self._read_off_data(problem),
-            allocation=self.allocation if isinstance(self.allocation, str) else "given",
+            allocation=self._allocation_name(),
             shape=shape,
             factors=factors,
             plan="" if plan is None else plan.line(),
         )
         refuse_overspending(ledger, self.allocation)
         return Schedule(step, np.sqrt(shape), np.sqrt(factors), ledger, Algorithm1(step))
+
+    def _allocation_name(self) -> str:
+        if isinstance(self.allocation, Plan):
+            return self.allocation.allocation
+        return self.allocation if isinstance(self.allocation, str) else "given"
+
+    @staticmethod
+    def _given_plan(plan: Plan, problem: Composite, rounds: int) -> Plan:
+        if (plan.rounds, plan.factors.size) != (rounds, problem.n):
+            made = f"{plan.rounds:,} rounds of {plan.factors.size} workers"
+            raise ArgumentError("allocation", plan, f"it was made for {made}, and this is {rounds:,} of {problem.n}")
+        return plan
 
     def _plan(self, problem: Composite, rounds: int, rho: Array, sensitivity: Array) -> Plan:
         """Of the step, or of what to expect of a step of the caller's."""
@@ -114,9 +133,10 @@ class PrimalDual:
             prior,
             rho,
             sensitivity,
-            Way(parts=problem.n, limit=facts.step_limit),
+            Way(parts=problem.n, largest_step=LARGEST_STEP),
             rounds=rounds,
             allocation=self.allocation,
+            convexity=problem.safe_strong_convexity,
             step=None if self.step == PLANNED else self._step(problem),
             largest=LARGEST_VARIANCES[problem.dtype],
         )
@@ -137,11 +157,13 @@ class PrimalDual:
     def _read_off_data(self, problem: Composite) -> str:
         """What the messages depend on that was read off the data without noise; empty for a run to deploy."""
         read = [] if problem.bound_source == "public" else ["the gradient bound"]
-        if self.step is None and not problem.public_constants:
+        if self.step is None and not problem.public_constants and not isinstance(self.allocation, Plan):
             read.append("the step")
         dynamic = isinstance(self.allocation, str) and self.allocation == "dynamic"
         if dynamic and problem.loss == "squared" and problem.bound_source != "public":
             read.append("the strong convexity")
+        if isinstance(self.allocation, Plan):
+            return ", ".join(dict.fromkeys([*read, *filter(None, self.allocation.read_off_data.split(", "))]))
         if self._planned:
             read += read_by_plan(problem, self.prior, bounded=problem.bound_source == "public")
         return ", ".join(read)

@@ -9,6 +9,7 @@ import fastldp as fl
 from fastldp import figures
 from fastldp.planning.plan import ALLOCATIONS
 from fastldp.privacy import METHODS
+from fastldp.validation import integer
 
 SUMMARY = "plan the step and the noise of a budget, from public numbers alone"
 EXAMPLES = """\
@@ -38,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.plot:
         figures.require_format(arguments.plot)
+    for name in ("workers", "samples"):
+        integer(name, getattr(arguments, name), "give a whole number ≥ 1", at_least=1)
     facts = fl.Facts([arguments.samples] * arguments.workers, arguments.dimension, arguments.bound, arguments.l2)
     made = fl.plan(
         facts,

@@ -109,7 +109,9 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(f"\n{data.name}: {solution.summary()}\n\n{_bounds_table(solution, bounds)}\n")
         if method.step == PLANNED:
-            print("The step was planned for this budget, as no --step was given; --step theorem takes the paper's.")
+            print(
+                "Planned for this budget, which is the default; --step theorem takes the paper's step and allocation."
+            )
         print("\n".join(written))
     if not solution.status.ok:
         print(f"fastldp: {solution.status.message}", file=sys.stderr)
@@ -122,6 +124,7 @@ def _bounds(problem: fl.Problem, budget: fl.Budget, method: fl.PrimalDual, run: 
     rounds = int(run.rounds[-1])
     try:
         step = method.schedule(problem, budget, rounds).step
+        assert isinstance(method.allocation, str)  # the command has names alone
         errors = theory.error_bounds(problem, budget, rounds, allocation=method.allocation, step=step)
         bounds["lemma_2"] = {
             "contraction": theory.contraction(problem, step),

@@ -13,6 +13,8 @@ from fastldp.validation import integer, real, whole_numbers
 
 # The theorem's limit on the step, beside 1/L_f.
 LARGEST_STEP = 0.25
+# So that products and quotients of facts and priors neither overflow nor vanish.
+LARGEST = 1e30
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +28,7 @@ class Facts:
     bound : B, which no sample's gradient exceeds.
     l2 : the weight of ½‖x‖².
     curvature : the largest second derivative of the loss in the margin: 1/4 of the logistic, 1 of the squared.
-    radius : the norm no row exceeds; B where it is not given, as for the logistic loss.
+    radius : the norm no row exceeds; B where it is not given, as for a logistic loss whose gradients are not clipped.
 
     >>> facts = Facts(sizes=[100] * 20, dimension=22, bound=1.3, l2=0.1)
     >>> facts.n, facts.step_limit
@@ -58,15 +60,19 @@ class Facts:
         if counts.size == 0 or counts.min() < 1:
             raise ArgumentError("sizes", sizes, remedy)
         counts.setflags(write=False)
-        above = "give a finite number > 0"
-        bound = real("bound", bound, above, above=0)
+        above = f"give a number from {1 / LARGEST:g} to {LARGEST:g}"
+        bound = real("bound", bound, above, at_least=1 / LARGEST, below=2 * LARGEST)
         values = {
             "sizes": counts,
-            "dimension": integer("dimension", dimension, "give a whole number ≥ 1", at_least=1),
+            "dimension": integer(
+                "dimension", dimension, "give a whole number from 1 to 2**31", at_least=1, at_most=2**31
+            ),
             "bound": bound,
-            "l2": real("l2", l2, "give a finite number ≥ 0", at_least=0),
-            "curvature": real("curvature", curvature, above, above=0),
-            "radius": bound if radius is None else real("radius", radius, above, above=0),
+            "l2": real("l2", l2, f"give a number from 0 to {LARGEST:g}", at_least=0, below=2 * LARGEST),
+            "curvature": real("curvature", curvature, above, at_least=1 / LARGEST, below=2 * LARGEST),
+            "radius": bound
+            if radius is None
+            else real("radius", radius, above, at_least=1 / LARGEST, below=2 * LARGEST),
             "read_off_data": read_off_data,
         }
         for name, value in values.items():

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp import memory
 from fastldp.errors import ArgumentError
-from fastldp.planning.facts import Facts
+from fastldp.planning.facts import LARGEST_STEP, Facts
 from fastldp.planning.prediction import Curve, curve, expected, log_weights
 from fastldp.planning.prior import Prior
 from fastldp.privacy.allocation import (
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 ALLOCATIONS = ("planned", "dynamic", "static")
+MOST_ROUNDS = 2**32 - 1
+# What is computed for every release: weights, variances, and room to compute them in.
+ARRAYS_OF_RELEASES = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +85,7 @@ class Plan:
         rows = [
             ("time", f"τ = γT/n = {self.tau:.4g}"),
             ("step", f"γ = {self.step:.6g} for T = {self.rounds:,}; T ≥ {self.smallest_rounds:,} suffices"),
-            ("variances", f"{self.allocation}, {self.shape.min():.4g} to {self.shape.max():.4g}"),
+            ("variances", f"{self.allocation}, {self.variances.min():.4g} to {self.variances.max():.4g}"),
             ("error expected", f"E‖x̄ − x*‖² = {self.error:.4g}: {parts}"),
             ("prior", self.prior.summary()),
             ("read off data", self.read_off_data or "nothing"),
@@ -119,8 +123,9 @@ def plan(
     prior : `Prior(norm=1.0)` where it is not given.
     allocation : ``"planned"``, the best for the prior, or ``"dynamic"`` (the paper's) or ``"static"``.
 
-    The error to expect is that of the average model near the optimum. It leaves out that the Hessian changes on the way,
-    clipping, a nonsmooth g or a set, and what the workers' models differ by; a wrong prior costs accuracy, never privacy.
+    The error to expect is that of the average model near the optimum. It leaves out that the Hessian changes on the
+    way, clipping, a nonsmooth g or a set, and what the workers' models differ by. A wrong prior costs accuracy, never
+    privacy.
 
     >>> import fastldp as fl
     >>> facts = fl.Facts(sizes=[100] * 20, dimension=22, bound=1.3, l2=0.1)
@@ -135,9 +140,10 @@ def plan(
     prior = checked_prior(prior)
     known_name("allocation", allocation, ALLOCATIONS)
     if rounds is not None:
-        rounds = integer("rounds", rounds, "give a whole number ≥ 1", at_least=1)
+        remedy = f"give a whole number from 1 to {MOST_ROUNDS:,}"
+        rounds = integer("rounds", rounds, remedy, at_least=1, at_most=MOST_ROUNDS)
     rho = budget.rho_of_workers(facts.n)
-    way = Way(parts=facts.n, limit=facts.step_limit)
+    way = Way(parts=facts.n, largest_step=LARGEST_STEP)
     return planned(facts, prior, rho, facts.sensitivity, way, rounds=rounds, allocation=allocation)
 
 
@@ -152,10 +158,18 @@ class Way(NamedTuple):
 
     parts: int
     """A release is of ∇fᵢ over so many parts."""
-    limit: float
-    """The largest step."""
+    largest_step: float = math.inf
+    """Whatever the curvature."""
     local_steps: int = 1
     server_step: float = 1.0
+    early_releases: int = 0
+    """Those before the first round."""
+
+    def limit(self, curvature: float) -> float:
+        """The largest step that does not overshoot: no round takes more than all of an error away."""
+        # A round leaves 1 − η_g(1 − (1 − ηλ)^K) of it.
+        share = 1.0 if self.server_step <= 1 else 1 - (1 - 1 / self.server_step) ** (1 / self.local_steps)
+        return min(self.largest_step, share * self.parts / curvature)
 
 
 def planned(
@@ -167,36 +181,48 @@ def planned(
     *,
     rounds: int | None,
     allocation: str,
+    convexity: float | None = None,
     step: float | None = None,
     largest: float = LARGEST_VARIANCE,
 ) -> Plan:
-    """The plan for these budgets and sensitivities of the workers; with a step, what to expect of that one."""
+    """The plan for these budgets and sensitivities of the workers; with a step, what to expect of that one.
+
+    `convexity` is the μ_f of the paper's allocation; that of l2 where it is not given.
+    """
     modes, n = prior.modes(facts), facts.n
     least, factors = factors_of(sensitivity, rho)
     price = way.parts**2 * float(np.mean(sensitivity**2 / rho)) / (2 * n)
-    decay = min(facts.l2, float(n))  # n min{μ_f, 1}
+    if rounds is not None:
+        price *= 1 + way.early_releases / (way.local_steps * rounds)
+    decay = n * min(facts.l2 / n if convexity is None else convexity, 1.0)
     found = curve(modes, price, allocation, decay)
     # How far a round with a step of one goes in the time τ.
     pace = way.local_steps * way.server_step / way.parts
-    fewest = math.ceil(found.best() / (way.limit * pace))
+    # A prior may bend more than the facts allow.
+    curvature = max(facts.smoothness, float(modes.rates.max()))
+    limit = way.limit(curvature)
+    fewest = math.ceil(found.best() / (limit * pace))
     rounds = fewest if rounds is None else rounds
     if step is None:
         if rounds < fewest:
             raise ArgumentError(
                 "rounds",
                 rounds,
-                f"too few for the plan, whose step would exceed its limit of {way.limit:.4g}; give {fewest:,} or more, "
-                "or a step= of your own",
+                f"too few for the plan, whose step would exceed its limit of {limit:.4g}; give {fewest:,} or more, or "
+                "choose the step yourself",
             )
         step = found.best() / (rounds * pace)
     releases, rate = way.local_steps * rounds, step * way.server_step / way.parts
+    if rate * float(modes.rates.max()) >= 2:
+        raise ArgumentError("step", step, f"errors would grow along the prior's spectrum; give {limit:.4g} or less")
+    memory.refuse_beyond("rounds", 8 * ARRAYS_OF_RELEASES * releases, "ask for fewer rounds")
     of_least = {"rho": float(rho[least]), "sensitivity": float(sensitivity[least])}
     if allocation == "planned":
         shape = planned_variances(log_weights(modes, rate, releases), **of_least, largest=largest)
     elif allocation == "dynamic":
         shape = dynamic_variances(releases, contraction=rate * decay, **of_least, largest=largest)
     else:
-        shape = static_variances(releases, **of_least)
+        shape = static_variances(releases + way.early_releases, **of_least)[:releases]
     start, noise = expected(modes, rate, (step * way.server_step) ** 2 * float(factors.mean()) / n * shape)
     return Plan(
         step=step,

@@ -24,8 +24,10 @@ from fastldp.planning.prior import Modes
 
 Array = NDArray[np.float64]
 
-# So many points along τ, or along the rounds, and curves between them: errors below a thousandth.
+# So many points along τ, or along the rounds, and curves between them: errors of a thousandth or so.
 POINTS = 512
+# Modes that are slower than this, of the fastest, do not move at all.
+NO_RATE = 1e-12
 
 
 class Curve(NamedTuple):
@@ -66,7 +68,7 @@ def _range(modes: Modes, price: float) -> Array:
     gain = float(modes.rates @ modes.squares) / (price * dimension)
     first = 1e-3 * min(1 / float(modes.rates.max()), gain)
     # And little noise lets the slowest mode decay to it.
-    slowest = float(modes.rates[modes.rates > 0].min())
+    slowest = float(modes.rates[modes.rates > NO_RATE * modes.rates.max()].min())
     last = (2 + math.log1p(total * slowest**2 / (price * dimension))) / slowest
     return np.geomspace(first, last, POINTS)
 

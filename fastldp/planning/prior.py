@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp.errors import ArgumentError
-from fastldp.planning.facts import Facts
+from fastldp.planning.facts import LARGEST, Facts
 from fastldp.validation import is_scalar, real, reals
 
 Array = NDArray[np.float64]
@@ -50,7 +50,8 @@ class Prior:
     shares: Any = None
 
     def __post_init__(self) -> None:
-        norm = real("norm", self.norm, "give ‖x¹ − x*‖, a finite number > 0", above=0)
+        remedy = f"give ‖x¹ − x*‖, a number > 0, from {1 / LARGEST:g} to {LARGEST:g}"
+        norm = real("norm", self.norm, remedy, at_least=1 / LARGEST, below=2 * LARGEST)
         object.__setattr__(self, "norm", norm)
         if self.spectrum is not None:
             object.__setattr__(self, "spectrum", _spectrum(self.spectrum))
@@ -70,6 +71,8 @@ class Prior:
             spectrum = facts.l2 + facts.curvature * np.maximum(np.linalg.eigvalsh(spectrum), 0.0)
         shares = np.full(d, 1 / d) if self.shares is None else self.shares
         rates, group = np.unique(spectrum, return_inverse=True)
+        if rates @ np.bincount(group, shares) == 0:
+            raise ArgumentError("shares", shares, "the start is off where nothing bends: there is nothing to learn")
         counts, squares = np.bincount(group), self.norm**2 * np.bincount(group, shares)
         return Modes(rates, counts.astype(np.float64), squares.astype(np.float64))
 
@@ -97,10 +100,14 @@ def _spectrum(value: ArrayLike) -> float | Array:
         least = float(np.linalg.eigvalsh(array)[0]) if array.size else 0.0
         if least < -ROUNDING * scale * len(array):
             raise ArgumentError("spectrum", value, f"{remedy}; this one has the negative eigenvalue {least:.3g}")
-    elif array.ndim > 2 or (array < 0).any():
+    elif array.ndim > 2:
+        raise ArgumentError("spectrum", value, f"{remedy}; this has {array.ndim} dimensions")
+    elif (array < 0).any():
         raise ArgumentError("spectrum", value, f"{remedy}; none may be negative")
     if not array.any():
         raise ArgumentError("spectrum", value, f"{remedy}; where nothing bends there is nothing to learn")
+    if not 1 / LARGEST <= array.max() <= LARGEST:
+        raise ArgumentError("spectrum", value, f"{remedy}; the largest from {1 / LARGEST:g} to {LARGEST:g}")
     if is_scalar(value):
         return float(array)
     array.setflags(write=False)

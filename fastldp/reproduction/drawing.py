@@ -51,7 +51,7 @@ def same_limits(axes: Sequence[Axes], series: Sequence[Series]) -> None:
     high = max(float((one.mean + one.std).max()) for one in series)
     for ax in axes:
         # Room for the legend above.
-        ax.set_ylim(0.6 * low, 4.0 * high)
+        ax.set_ylim(0.6 * low, 3.0 * high)
 
 
 def draw_bound(ax: Axes, bound: Series) -> None:

@@ -44,7 +44,7 @@ class Compared(NamedTuple):
     theorem: list[Series]
     """Of `BEYOND`."""
     planned: Series
-    """Of Algorithm 1, from public numbers."""
+    """Of Algorithm 1, from no more of the data than B."""
 
 
 class Figure1(Experiment):

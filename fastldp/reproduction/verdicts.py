@@ -13,6 +13,8 @@ from fastldp.reproduction.series import Series
 
 # A difference within so many standard errors decides nothing.
 SURE = 2.0
+# And within so many where one of the two was picked as the least of several, by the same runs.
+SURE_OF_LEAST = 3.0
 # Errors that differ by less are alike.
 ALIKE = 0.2
 # A lead of less decides nothing, however sure: runs with the same noise can show a lead of any size.
@@ -70,7 +72,7 @@ def improves_then_deteriorates(where: str, claim: str, series: Series) -> Verdic
     )
     if low in (0, len(series.x) - 1):
         return Verdict(where, claim, measured, False)
-    sides = [sign_of(series.values[end] - series.values[low]) for end in (0, -1)]
+    sides = [sign_of(series.values[end] - series.values[low], SURE_OF_LEAST) for end in (0, -1)]
     return Verdict(where, claim, measured, True if sides == [1, 1] else None)
 
 
@@ -144,10 +146,10 @@ def _variance(series: Series) -> float:
     return float(series.mean[-1] * (1 - series.mean[-1]) / TEST_IMAGES + series.error[-1] ** 2)
 
 
-def sign_of(differences: NDArray[np.float64]) -> int:
+def sign_of(differences: NDArray[np.float64], sure: float = SURE) -> int:
     """The sign of a mean of runs, or 0 where it is within two standard errors of zero."""
     mean, error = differences.mean(), differences.std() / np.sqrt(max(1, differences.size - 1))
-    return int(np.sign(mean)) if abs(mean) > SURE * error else 0
+    return int(np.sign(mean)) if abs(mean) > sure * error else 0
 
 
 def _decided(sign: int) -> bool | None:

@@ -10,6 +10,7 @@ import csv
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,7 @@ def main() -> None:
     for name in ("fig1", "fig2", "planner"):
         shutil.copyfile(folder / f"{name}.png", PICTURES / f"{name}.png")
     write("claims", claims(folder))
-    write("planner", (folder / "planner.md").read_text(encoding="utf-8"))
+    write("planner", planner(folder))
     conversions()
     write("audits", audits())
 
@@ -58,17 +59,26 @@ def write(name: str, text: str) -> None:
 
 def claims(folder: Path) -> str:
     """The verdicts in a fold, the errors of Figure 1, and Table 1."""
-    tables = [(folder / f"{name}-verdicts.md").read_text(encoding="utf-8").splitlines() for name in PAPER]
+    summary, table = verdicts(folder, PAPER)
+    parts = [f"<details><summary>{summary}</summary>", table, final_errors(folder / "fig1.csv")]
+    return "\n\n".join([*parts, table_1(folder / "table1.csv"), TABLE_1_WORDS, "</details>"])
+
+
+def planner(folder: Path) -> str:
+    """The errors, and the verdicts in a fold."""
+    summary, table = verdicts(folder, ["planner"])
+    errors = (folder / "planner.md").read_text(encoding="utf-8")
+    return f"{errors}\n<details><summary>{summary}</summary>\n\n{table}\n\n</details>"
+
+
+def verdicts(folder: Path, names: Sequence[str]) -> tuple[str, str]:
+    """In a few words, and in a table."""
+    tables = [(folder / f"{name}-verdicts.md").read_text(encoding="utf-8").splitlines() for name in names]
     rows = [row for table in tables for row in table[2:] if row.startswith("|")]
     words = {word: sum(row.rstrip(" |*").endswith(word) for row in rows) for word in ("did not hold", "undecided")}
     held = len(rows) - sum(words.values())
     summary = f"{len(rows)} claims: {held} held, {words['did not hold']} did not, {words['undecided']} are undecided"
-    parts = [
-        f"<details><summary>{summary}</summary>",
-        "\n".join(tables[0][:2] + rows),
-        final_errors(folder / "fig1.csv"),
-    ]
-    return "\n\n".join([*parts, table_1(folder / "table1.csv"), TABLE_1_WORDS, "</details>"])
+    return summary, "\n".join(tables[0][:2] + rows)
 
 
 def final_errors(path: Path) -> str:

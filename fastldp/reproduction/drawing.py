@@ -74,4 +74,4 @@ def finish(ax: Axes, x: str, y: str) -> None:
     ax.grid(True, which="major", alpha=0.3)
     # Short names fit beside one another.
     longest = max(len(label) for label in ax.get_legend_handles_labels()[1])
-    ax.legend(frameon=False, fontsize=8, loc="upper left", ncols=2 if longest <= 22 else 1)
+    ax.legend(frameon=False, fontsize=8, loc="upper left", ncols=2 if longest <= 26 else 1)

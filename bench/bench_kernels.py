@@ -14,7 +14,7 @@ from fastldp.block import LANES, Block, Lane, Runs, samples_in_panels, samples_i
 from fastldp.kernels import gaussian, gradient, jit, prox, vmath
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.simd import aligned_zeros, load, store
-from fastldp.recording import plan
+from fastldp.recording import timetable
 from measuring import Reference, Work, measure
 
 Array = NDArray[Any]
@@ -228,7 +228,7 @@ def _block(given: jobs.Case, rounds: int, optimum: Array, *, alone: bool) -> tup
     problem = given.problem
     schedule = fl.PrimalDual(step=jobs.STEP).schedule(problem, jobs.BUDGET, rounds)
     keys = np.stack([key_of(0, repetition) for repetition in range(1 if alone else LANES[problem.dtype])])
-    runs = Runs(problem, schedule, np.zeros(problem.d), keys, plan(fl.Final(), rounds, problem.n), optimum)
+    runs = Runs(problem, schedule, np.zeros(problem.d), keys, timetable(fl.Final(), rounds, problem.n), optimum)
     lanes = [Lane(runs, repetition) for repetition in range(len(keys))]
     samples = samples_in_panels(problem) if alone else samples_in_rows(problem)
     return Block(samples, lanes, alone=alone), lanes

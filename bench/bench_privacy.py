@@ -1,5 +1,6 @@
 """Accounting: what is asked of it once a solve, or thousands of times a sweep."""
 
+import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -26,6 +27,27 @@ def bench_conversion(benchmark: BenchmarkFixture, method: str) -> None:
         Work(CALLS),
         lambda epsilon: abs(epsilon - EPSILON),
         at_most=1e-6,
+    )
+
+
+@pytest.mark.parametrize("spectrum", ["even", "of-every-coordinate"])
+def bench_plan(benchmark: BenchmarkFixture, spectrum: str) -> None:
+    """A plan of 8000 rounds for a6a's size, by an even spectrum and by one of 123 eigenvalues."""
+    facts = fl.Facts(sizes=[561] * 20, dimension=123, bound=3.75, l2=0.1)
+    prior = fl.Prior(spectrum=None if spectrum == "even" else np.geomspace(0.1, 1.0, 123))
+
+    def overspent() -> float:
+        variances = fl.plan(facts, jobs.BUDGET, rounds=8000, prior=prior).variances
+        return float(np.sum(facts.sensitivity[0] ** 2 / (2 * variances)) / float(jobs.BUDGET.rho) - 1)
+
+    measure(
+        benchmark,
+        overspent,
+        jobs.yardstick(),
+        Work(1, bytes=8 * 8000, threads=1),
+        lambda excess: excess,
+        at_most=1e-12,
+        rounds=8000,
     )
 
 

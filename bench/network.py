@@ -180,8 +180,8 @@ PEERS = {"numpy": numpy_plain, "torch": torch_in_place, "jax": jax_jitted}
 def ours(problem: fl.MLP, budget: fl.Budget | None, rounds: int = 1000) -> Round:
     """A round on all cores, through the same block as any solve."""
     schedule = fl.PrimalDual(step=STEP).schedule(problem, budget, rounds)
-    plan = recording.plan(fl.Final(), rounds, problem.n)
-    runs = block.Runs(problem, schedule, problem.start(), key_of(0, 0)[None], plan, np.full(problem.d, np.nan))
+    timetable = recording.timetable(fl.Final(), rounds, problem.n)
+    runs = block.Runs(problem, schedule, problem.start(), key_of(0, 0)[None], timetable, np.full(problem.d, np.nan))
     laid = block.Block(block.samples_in_lanes(problem), [block.Lane(runs, 0)])
 
     def one_round() -> Any:

@@ -11,6 +11,7 @@ from fastldp.algorithms import ISRLDP, DPFedAvg, DPScaffold, PrimalDual
 from fastldp.auditing import Audit, audit
 from fastldp.errors import FastLDPError
 from fastldp.mlp import MLP
+from fastldp.planning import Facts, Plan, Prior, plan
 from fastldp.privacy import Budget, Ledger
 from fastldp.problem import Problem
 from fastldp.recording import Every, Final, Messages
@@ -47,6 +48,7 @@ __all__ = [
     "DPFedAvg",
     "DPScaffold",
     "Every",
+    "Facts",
     "FastLDPError",
     "Final",
     "L1Ball",
@@ -54,7 +56,9 @@ __all__ = [
     "Ledger",
     "Messages",
     "Outcome",
+    "Plan",
     "PrimalDual",
+    "Prior",
     "Problem",
     "Regularizer",
     "Simplex",
@@ -67,6 +71,7 @@ __all__ = [
     "errors",
     "grid",
     "load",
+    "plan",
     "privacy",
     "results",
     "solve",

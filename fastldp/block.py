@@ -26,7 +26,7 @@ from fastldp.kernels.simd import aligned_zeros
 from fastldp.mlp import MLP
 from fastldp.network import samples_of, with_rooms
 from fastldp.problem import Problem
-from fastldp.recording import Plan
+from fastldp.recording import Timetable
 
 Array = NDArray[np.float64]
 
@@ -49,7 +49,7 @@ class Runs:
     x0: Array
     keys: NDArray[np.uint32]
     """(repetitions, 8)."""
-    plan: Plan
+    timetable: Timetable
     optimum: Array
     done: NDArray[np.int64] = field(init=False)
     failed: NDArray[np.int64] = field(init=False)
@@ -63,13 +63,13 @@ class Runs:
     broadcasts: Array | None = field(init=False)
 
     def __post_init__(self) -> None:
-        repetitions, records, d = len(self.keys), self.plan.rounds.size, self.problem.d
+        repetitions, records, d = len(self.keys), self.timetable.rounds.size, self.problem.d
         self.done, self.failed = np.zeros((2, repetitions), dtype=np.int64)
         self.workers = np.full((repetitions, self.problem.n, d), np.nan)
         self.means = np.full((repetitions, records, d), np.nan)
         self.consensus = np.full((repetitions, records), np.nan)
         self.distance = np.full((repetitions, records), np.nan)
-        watched = self.plan.worker >= 0
+        watched = self.timetable.worker >= 0
         self.messages = np.full((repetitions, self.releases, d), np.nan) if watched else None
         answers = self.schedule.program.broadcasts(self.rounds)
         self.broadcasts = np.full((repetitions, answers, d), np.nan) if watched else None
@@ -91,14 +91,14 @@ class Runs:
     @property
     def lane_mates(self) -> tuple[Any, ...]:
         """What runs must have in common to share a block."""
-        return lane_mates(self.problem, self.schedule, self.plan)
+        return lane_mates(self.problem, self.schedule, self.timetable)
 
 
-def lane_mates(problem: Composite, schedule: Schedule, plan: Plan) -> tuple[Any, ...]:
+def lane_mates(problem: Composite, schedule: Schedule, timetable: Timetable) -> tuple[Any, ...]:
     """What runs must have in common to share a block."""
     data = *map(id, problem.data), problem.loss, problem.dtype
     code, kind = problem.regularizer.kernel_form(problem.d).code, schedule.program.kind
-    return *data, code, kind, release_mode(problem, schedule), plan.worker
+    return *data, code, kind, release_mode(problem, schedule), timetable.worker
 
 
 class Lane(NamedTuple):
@@ -179,7 +179,7 @@ class Block:
         self._measured = self.zeros(problem.d), self.zeros(1), self.zeros(1)
         self.release = self._release(problem)
         self._laid = _Laid(0, 0, self.release.deviations, self.method)
-        self._recorded = np.unique(np.concatenate([runs.plan.rounds for runs in self._kinds]))
+        self._recorded = np.unique(np.concatenate([runs.timetable.rounds for runs in self._kinds]))
         self._lengths = {runs.rounds for runs in self._kinds}
         self._nothing_seen = Transcript(-1, self.zeros(0, problem.d), self.zeros(0, problem.d))
         self._begin()
@@ -279,7 +279,7 @@ class Block:
         return self._rounds_of_over + self.done * sum(share.lanes.size for share in self._going)
 
     def advance(self, end: int, *, threads: int = 1) -> None:
-        """Run up to and including round `end`, and record it in the runs whose plans say so."""
+        """Run up to and including round `end`, and record it in the runs whose timetables say so."""
         begin, problem = self.done, self.problem
         if begin == 0 and self.program.early_releases:
             seen = self._transcript(self.program.early_releases, 1)
@@ -326,15 +326,15 @@ class Block:
             self._hand_out()
 
     def _hand_out(self) -> None:
-        """What was measured, to the runs whose plans have those rounds: many at a time, for each time costs."""
+        """What was measured, to the runs whose timetables have those rounds: many at a time, for each time costs."""
         if not self._records:
             return
         rounds, means, consensus, distances = (np.array(column) for column in zip(*self._records, strict=True))
         self._records = []
         for runs, lanes, repetitions in self._going:
-            places = np.searchsorted(runs.plan.rounds, rounds)
-            wanted = places < runs.plan.rounds.size
-            wanted[wanted] = runs.plan.rounds[places[wanted]] == rounds[wanted]
+            places = np.searchsorted(runs.timetable.rounds, rounds)
+            wanted = places < runs.timetable.rounds.size
+            wanted[wanted] = runs.timetable.rounds[places[wanted]] == rounds[wanted]
             where = np.ix_(repetitions, places[wanted])
             runs.means[where] = self._of_lanes(means[wanted], lanes)
             runs.consensus[where] = self._of_lanes(consensus[wanted], lanes)[..., 0]
@@ -370,7 +370,7 @@ class Block:
             runs.workers[repetitions] = self._of_lanes(self.program.models(self.state), lanes)
 
     def _transcript(self, releases: int, rounds: int) -> Transcript:
-        worker = self._kinds[0].plan.worker
+        worker = self._kinds[0].timetable.worker
         if worker < 0:
             return self._nothing_seen
         d = self._kinds[0].problem.d

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp.errors import ArgumentError, DataError
+from fastldp.planning.facts import Facts
+from fastldp.planning.prior import Prior
+from fastldp.privacy.ledger import rounding_of
 from fastldp.regularizers import Regularizer, Zero
 from fastldp.validation import integer, is_scalar, real, whole_numbers
 
 Vector = NDArray[np.float64]
 
-UNIT_ROUNDOFF = 2.0**-53
 # Of data and of a start, so that no square or sum of squares of a run overflows.
 LARGEST_ENTRY = {"float64": 1e140, "float32": 1e15}
 
@@ -108,10 +110,40 @@ class Composite(ABC):
         return np.inf if self._public_bound is None else self._public_bound
 
     @property
+    def facts(self) -> Facts:
+        """The public numbers of it, for `fastldp.plan`; refuses where a number was read off the data.
+
+        >>> import numpy as np, fastldp as fl
+        >>> fl.Problem(np.eye(40), np.ones(40), workers=20, gradient_bound=1.0).facts.sensitivity[0].round(3)
+        0.05
+        """
+        found = self.facts_of_data()
+        if found.read_off_data:
+            raise ArgumentError(
+                "facts",
+                found.read_off_data,
+                "read off the data, so no plan to deploy may depend on it; give a public gradient_bound=, or public "
+                "numbers as Facts(...); for studies problem.facts_of_data() has these all the same",
+            )
+        return found
+
+    def facts_of_data(self) -> Facts:
+        """The same with numbers read off the data where there are no public ones; says which in `read_off_data`."""
+        raise ArgumentError("problem", self, f"how a {type(self).__name__} bends is not known; give a step of your own")
+
+    def exact_prior(self) -> Prior:
+        """What a planner can know at most: the Hessian at the optimum, and the optimum; private, for studies."""
+        raise ArgumentError("problem", self, f"a {type(self).__name__} has no certified optimum; give a Prior(...)")
+
+    @property
+    def public_radius(self) -> bool:
+        """Whether it is publicly known how long a row can be."""
+        return False
+
+    @property
     def rounding(self) -> Vector:
         """(n,): how far rounding may move the mean of a worker's gradients, in B, where one sample changes."""
-        # A sum of m terms of norm B/m is rounded by m units of B at most.
-        return np.asarray((self.sizes + 4) * UNIT_ROUNDOFF)
+        return rounding_of(self.sizes)
 
     def start(self) -> Vector:
         """Where runs begin by default; public."""

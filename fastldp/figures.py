@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from fastldp.auditing import Audit
+    from fastldp.planning import Plan
     from fastldp.solution import Solution
     from fastldp.sweeping.reading import Mean, Results
 
@@ -98,6 +99,26 @@ def plot_audit(audit: Audit, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("privacy loss: ln of the likelihood ratio of a transcript")
     ax.set_ylabel("density")
     ax.legend(frameon=False, loc="upper left")
+    return ax
+
+
+def plot_plan(plan: Plan, ax: Axes | None = None) -> Axes:
+    """The error to expect against τ with its two parts, and the plan's choice."""
+    ax = _axes(ax)
+    taus, start, noise = plan.curve
+    ax.plot(taus, plan.curve.error, color="C0", label="error expected")
+    ax.plot(taus, start, color="C1", linestyle="--", label="left of the start")
+    ax.plot(taus, noise, color="C2", linestyle=":", label="by the noise")
+    ax.plot(plan.tau, plan.error, "o", color="C3", label=f"τ = {plan.tau:.3g}: {plan.error:.3g}")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    least = float(plan.curve.error.min())
+    ax.set_xlim(plan.tau / 30, plan.tau * 30)
+    ax.set_ylim(least / 30, least * 30)
+    ax.set_xlabel("τ = γT/n")
+    ax.set_ylabel("E‖x̄ − x*‖²")
+    ax.grid(True, which="major", alpha=0.3)
+    ax.legend(frameon=False)
     return ax
 
 

@@ -14,8 +14,10 @@ from scipy.special import expit
 
 from fastldp import memory
 from fastldp.composite import LARGEST_ENTRY, Composite, Vector, shards
-from fastldp.errors import DataError, UnboundedGradientError
+from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
 from fastldp.optimum import certified_optimum
+from fastldp.planning.facts import Facts
+from fastldp.planning.prior import Prior
 from fastldp.regularizers import Regularizer
 from fastldp.spectrum import extreme_curvatures
 from fastldp.validation import known_name, real, reals, vector
@@ -207,7 +209,8 @@ class Problem(Composite):
                 "loss",
                 self.loss,
                 "its gradient grows without limit, so no noise makes it private; keep x in a bounded set "
-                "(regularizer=Box(...), BoxL1(...), L2Ball(...)) or give gradient_bound= to clip",
+                "(regularizer=Box(...), BoxL1(...), L2Ball(...)), or clip: gradient_bound= of the problem, or "
+                "clip= of a baseline",
             )
         return bound
 
@@ -217,6 +220,39 @@ class Problem(Composite):
         if self._public_bound is not None:
             return "public"
         return "data" if self.loss == "logistic" else "set"
+
+    # What a planner may know, and what it could know at most.
+
+    @property
+    def public_radius(self) -> bool:
+        # Rows of the logistic loss are no longer than its gradients can be; those of the squared loss may be.
+        return self.loss == "logistic"
+
+    def facts_of_data(self) -> Facts:
+        read = [] if self.bound_source == "public" else ["the gradient bound"]
+        radius = None
+        if not self.public_radius:
+            read.append("the length of the rows")
+            radius = float(self.row_norms.max())
+        return Facts(
+            self.sizes,
+            self.d,
+            self.gradient_bound,
+            self.l2,
+            CURVATURE[self.loss],
+            radius,
+            read_off_data=", ".join(read),
+        )
+
+    def exact_prior(self) -> Prior:
+        start, x_star = self.regularizer.prox(np.zeros(self.d), 0.0), self.optimum()
+        memory.refuse_beyond("prior", 3 * 8 * self.d**2, "the Hessian is too large; give a Prior(...)")
+        rates, directions = np.linalg.eigh(self._hessian(x_star, np.ones(self.d, dtype=bool)))
+        along = directions.T @ (start - x_star)
+        norm = float(np.linalg.norm(along))
+        if norm == 0:
+            raise ArgumentError("prior", "exact", "runs start at the optimum: there is nothing to plan")
+        return Prior(norm, np.maximum(rates, 0.0), along**2 / norm**2)
 
     @cached_property
     def row_norms(self) -> Vector:

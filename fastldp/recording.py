@@ -43,17 +43,17 @@ class Messages:
 Record = Every | Final | Messages | Sequence[Any] | NDArray[np.integer[Any]] | None
 
 
-class Plan(NamedTuple):
+class Timetable(NamedTuple):
     """The rounds to record, ascending, and the worker whose messages are kept, or −1."""
 
     rounds: NDArray[np.int64]
     worker: int
 
 
-def plan(record: Record, rounds: int, workers: int) -> Plan:
+def timetable(record: Record, rounds: int, workers: int) -> Timetable:
     """What `record` asks for in a solve of so many rounds; Messages may stand beside a choice of rounds.
 
-    >>> plan(Every(4), rounds=10, workers=2).rounds.tolist()
+    >>> timetable(Every(4), rounds=10, workers=2).rounds.tolist()
     [4, 8, 10]
     """
     several = list(record) if isinstance(record, Sequence | np.ndarray) else [record]
@@ -65,7 +65,7 @@ def plan(record: Record, rounds: int, workers: int) -> Plan:
         raise ArgumentError("record", record, "the messages of one worker can be kept in a solve")
     if watched and watched[0] >= workers:
         raise ArgumentError("record", record, f"the workers are numbered 0 to {workers - 1}")
-    return Plan(_rounds(chosen, record, rounds), watched[0] if watched else -1)
+    return Timetable(_rounds(chosen, record, rounds), watched[0] if watched else -1)
 
 
 def _rounds(chosen: list[Any], record: Record, rounds: int) -> NDArray[np.int64]:

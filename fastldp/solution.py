@@ -58,7 +58,8 @@ class Status:
             Outcome.DIVERGED,
             round_,
             f"diverged: the average model was not finite at round {round_:,} (repetition {which}); "
-            f"take a smaller step than {step:g}, a bounded regularizer, or a larger budget",
+            f"take a smaller step than {step:g}, a bounded regularizer, a larger budget, or clip gradients: "
+            "gradient_bound= of the problem, clip= of a baseline or a network",
         )
 
     @classmethod

@@ -26,7 +26,7 @@ from fastldp.kernels.chacha import key_of
 from fastldp.measures import Measures
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger
-from fastldp.recording import Plan, Record, plan
+from fastldp.recording import Record, Timetable, timetable
 from fastldp.solution import Outcome, Solution, Status
 from fastldp.validation import integer, vector
 
@@ -88,7 +88,7 @@ def solve(
     rounds = integer("rounds", rounds, "give a whole number ≥ 1", at_least=1, at_most=MOST_ROUNDS)
     repetitions = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
     memory.refuse_beyond("rounds", 8 * ARRAYS_OF_ROUNDS * rounds, "ask for fewer rounds")
-    wanted = plan(record, rounds, problem.n)
+    wanted = timetable(record, rounds, problem.n)
     start = starting_point(problem, x0)
     began = time.perf_counter()
     schedule = method.schedule(problem, budget, rounds)
@@ -189,7 +189,9 @@ def stop_on_interrupt() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _refuse_what_cannot_fit(problem: Composite, wanted: Plan, rounds: int, releases: int, repetitions: int) -> None:
+def _refuse_what_cannot_fit(
+    problem: Composite, wanted: Timetable, rounds: int, releases: int, repetitions: int
+) -> None:
     """What the runs keep, estimated before any of it is laid out."""
     records = wanted.rounds.size * (problem.d + 2)
     messages = (releases + rounds) * problem.d if wanted.worker >= 0 else 0
@@ -203,7 +205,7 @@ def _solution(runs: Runs, method: Algorithm, seed: int | None, seconds: float) -
         distance = runs.distance / (scale if scale > 0 else 1.0)
     return Solution(
         workers=runs.workers,
-        rounds=runs.plan.rounds,
+        rounds=runs.timetable.rounds,
         consensus=runs.consensus,
         distance=distance,
         means=runs.means,

@@ -19,7 +19,7 @@ from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, GridEdgeWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.privacy.budget import Budget
-from fastldp.recording import Final, plan
+from fastldp.recording import Final, timetable
 from fastldp.solve import MOST_ROUNDS, check_common, execute, optimum_or_nan, starting_point
 from fastldp.validation import integer
 
@@ -136,7 +136,7 @@ def tune(
         raise ArgumentError("problem", problem, "it has no certified optimum to measure errors by; give it l2 > 0")
     settings = list(itertools.product(methods, horizons))
     jobs = [
-        Runs(problem, method.schedule(problem, budget, T), start, keys, plan(Final(), T, problem.n), optimum)
+        Runs(problem, method.schedule(problem, budget, T), start, keys, timetable(Final(), T, problem.n), optimum)
         for method, T in settings
     ]
     execute(problem, jobs, n_jobs=n_jobs, progress=progress)

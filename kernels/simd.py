@@ -308,7 +308,15 @@ def all_lanes(context: Any, mask: Any) -> Typed:
 @intrinsic
 def rotate_left(context: Any, x: Any, count: Any) -> Typed:
     """The bits of unsigned integers, turned towards the high end."""
-    return signature(x, x, x), lambda _, builder, sig, args: _call(builder, "fshl", args[0], *args)
+
+    def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
+        # The fence is no instruction. Without it LLVM moves turns by whole bytes past `^`, and makes two of one.
+        number = context.get_value_type(_with_dtype(x, {32: types.float32, 64: types.float64}[_dtype(x).bitwidth]))
+        apart = _call(builder, "arithmetic.fence", builder.bitcast(args[0], number))
+        words = builder.bitcast(apart, args[0].type)
+        return _call(builder, "fshl", words, words, args[1])
+
+    return signature(x, x, x), emit
 
 
 @intrinsic

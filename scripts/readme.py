@@ -1,12 +1,13 @@
-"""Regenerates the figures and the tables of numbers in README.md: python scripts/readme.py [FOLDER].
+"""Regenerates the figures of README.md and the tables between its marks: python scripts/readme.py [FOLDER].
 
 Needs the paper's data (FASTLDP_DATA at a folder that has them, or a download) and about a quarter of an hour; what
-`fastldp reproduce all` left in FOLDER, by default out/reproduction, is not made again. Run it with the Python that has
-fastldp in it, such as .venv/bin/python after scripts/quickstart.py.
+`fastldp reproduce all` and `planner` left in FOLDER, by default out/reproduction, is not made again. Run it with the
+Python that has fastldp in it, such as .venv/bin/python after scripts/quickstart.py. The conversions are printed.
 """
 
 import argparse
 import csv
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -18,37 +19,76 @@ from fastldp import figures
 from fastldp.cli import audit
 from fastldp.cli import main as fastldp
 
-PICTURES = Path(__file__).parent / "figures"
+README, PICTURES = Path(__file__).parents[1] / "README.md", Path(__file__).parent / "figures"
+PAPER = ("fig1", "fig2", "table1")
 SHOWN = (1000, 2000, 4000, 8000)
 TRANSCRIPTS = 1_000_000
+TABLE_1_WORDS = """\
+In this last table `utility` is the paper's formula with the O's constants one: of Algorithm 1 the order of Φ, the
+squared distances of all workers' models and duals from the optimal ones; of the others, of the objective's excess.
+Errors and the floor are optimality errors, without clipping. A claim is undecided where two standard errors do not
+separate it, or a lead is below one percent."""
 
 
 def main() -> None:
-    """Everything, printed as Markdown."""
+    """Everything."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/reproduction")
-    if fastldp(["reproduce", "all", "--out", str(folder)]):
-        sys.exit("the reproduction was not finished; the same command goes on")
+    for what in ("all", "planner"):
+        if fastldp(["reproduce", what, "--out", str(folder)]):
+            sys.exit("the reproduction was not finished; the same command goes on")
     PICTURES.mkdir(exist_ok=True)
-    for name in ("fig1", "fig2"):
+    for name in ("fig1", "fig2", "planner"):
         shutil.copyfile(folder / f"{name}.png", PICTURES / f"{name}.png")
-    final_errors(folder / "fig1.csv")
-    for name in ("fig1", "fig2", "table1"):
-        print((folder / f"{name}-verdicts.md").read_text(encoding="utf-8"))
+    write("claims", claims(folder))
+    write("planner", (folder / "planner.md").read_text(encoding="utf-8"))
     conversions()
-    audits()
+    write("audits", audits())
 
 
-def final_errors(path: Path) -> None:
+def write(name: str, text: str) -> None:
+    """Put a text between its marks."""
+    pattern = rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)"
+    made, count = re.subn(
+        pattern, lambda _: f"\n{text.strip()}\n\n", README.read_text(encoding="utf-8"), flags=re.DOTALL
+    )
+    if count != 1:
+        sys.exit(f"README.md has no marks for {name!r}")
+    README.write_text(made, encoding="utf-8")
+
+
+def claims(folder: Path) -> str:
+    """The verdicts in a fold, the errors of Figure 1, and Table 1."""
+    tables = [(folder / f"{name}-verdicts.md").read_text(encoding="utf-8").splitlines() for name in PAPER]
+    rows = [row for table in tables for row in table[2:] if row.startswith("|")]
+    words = {word: sum(row.rstrip(" |*").endswith(word) for row in rows) for word in ("did not hold", "undecided")}
+    held = len(rows) - sum(words.values())
+    summary = f"{len(rows)} claims: {held} held, {words['did not hold']} did not, {words['undecided']} are undecided"
+    parts = [
+        f"<details><summary>{summary}</summary>",
+        "\n".join(tables[0][:2] + rows),
+        final_errors(folder / "fig1.csv"),
+    ]
+    return "\n\n".join([*parts, table_1(folder / "table1.csv"), TABLE_1_WORDS, "</details>"])
+
+
+def final_errors(path: Path) -> str:
     """The points of Figure 1 at some horizons."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    print("| final error, mean ± std of 20 runs | " + " | ".join(f"T = {T:,}" for T in SHOWN) + " |")
-    print("|---|" + "---|" * len(SHOWN))
+    lines = ["| Figure 1: final error, mean ± std of 20 runs | " + " | ".join(f"T = {T:,}" for T in SHOWN) + " |"]
+    lines.append("|---|" + "---|" * len(SHOWN))
     for series in dict.fromkeys(row["series"] for row in rows):
         points = {int(row["rounds"]): row for row in rows if row["series"] == series}
         cells = [f"{float(points[T]['mean']):.3g} ± {float(points[T]['std']):.2g}" for T in SHOWN]
-        print(f"| {series} | " + " | ".join(cells) + " |")
-    print()
+        lines.append(f"| {series} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def table_1(path: Path) -> str:
+    """As Markdown."""
+    with path.open(encoding="utf-8", newline="") as file:
+        heads, *rows = csv.reader(file)
+    return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows])
 
 
 def conversions() -> None:
@@ -60,17 +100,18 @@ def conversions() -> None:
     print(f"exact accounting needs {float(np.mean(paper / exact)):.2f} times less noise variance")
 
 
-def audits() -> None:
+def audits() -> str:
     """The attack on the kernels, under the paper's accounting and the exact one."""
-    print("| accounting | loss, mean | predicted | loss, variance | predicted | ε shown | ε exact | ε claimed |")
-    print("|---|" + "---|" * 7)
+    lines = ["| accounting | loss, mean | predicted | loss, variance | predicted | ε shown | ε exact | ε claimed |"]
+    lines.append("|---|" + "---|" * 7)
     for method in ("zcdp", "gdp"):
         found = fl.audit(small(), fl.Budget(1.0, 1e-4, method), rounds=5, transcripts=TRANSCRIPTS, progress=True)
         numbers = (*found.loss_mean, *found.loss_variance, found.shown_epsilon, found.exact_epsilon, found.epsilon)
         cells = [f"{x:.5f}" for x in numbers[:4]] + [f"{x:.2f}" for x in numbers[4:]]
-        print(f"| `{method}` | " + " | ".join(cells) + " |")
+        lines.append(f"| `{method}` | " + " | ".join(cells) + " |")
         if method == "gdp":
             figures.save(found.plot(), PICTURES / "audit.png")
+    return "\n".join(lines)
 
 
 def small() -> fl.Problem:

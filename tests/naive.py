@@ -352,6 +352,35 @@ def static_variances(T: int, B: float, rho: float, n: int, m: int) -> Array:
     return np.full(T, 2.0 * B**2 * T / (rho * n**2 * m**2))
 
 
+def planned_weights(H: Array, step: float, n: int, T: int) -> Array:
+    """w_t = tr (I − γH/n)^{2(T−t)}, t = 1..T."""
+    M = np.eye(len(H)) - step * H / n
+    return np.array([np.trace(np.linalg.matrix_power(M, 2 * (T - t))) for t in range(1, T + 1)])
+
+
+def planned_variances(H: Array, T: int, step: float, B: float, rho: float, n: int, m: int) -> Array:
+    """ξ_t² ∝ 1/√w_t, scaled so that Σ 2B²/(n²m²ξ_t²) = ρ."""
+    root_w = np.sqrt(planned_weights(H, step, n, T))
+    return 2 * B**2 / (rho * n**2 * m**2) * sum(root_w) / root_w
+
+
+def linear_error(H: Array, e: Array, step: float, n: int, variances: Array) -> tuple[float, float]:
+    """E‖e‖² after T rounds of e ← (I − γH/n)e − γζ̄, from its mean and its covariance; ζ̄ has these variances."""
+    M, covariance = np.eye(len(H)) - step * H / n, np.zeros_like(H)
+    for v in variances:
+        e, covariance = M @ e, M @ covariance @ M.T + step**2 * v * np.eye(len(H))
+    return float(e @ e), float(np.trace(covariance))
+
+
+def error_after(tau: float, H: Array, e: Array, price: float, planned: bool) -> float:
+    """‖e^{−Hτ}e₀‖² + price·(∫√w)², or price·τ∫w where the noise is equal, w = tr e^{−2Hs}; by a fine midpoint rule."""
+    rates, directions = np.linalg.eigh(H)
+    ds = tau / 20_000
+    w = sum(np.exp(-2 * rate * ds * (np.arange(20_000) + 0.5)) for rate in rates)
+    start = float(np.exp(-2 * rates * tau) @ (directions.T @ e) ** 2)
+    return start + price * float((np.sum(np.sqrt(w)) * ds) ** 2 if planned else tau * np.sum(w) * ds)
+
+
 def local_variance(releases: int, clip: float, rho: float, m: int) -> float:
     """σ² = 2C²·releases/(ρm²), of each release of a baseline: sensitivity 2C/m."""
     return 2.0 * clip**2 * releases / (rho * m**2)

@@ -9,6 +9,7 @@ import cases
 import fastldp as fl
 import naive
 from fastldp import engine
+from fastldp.algorithms.isrl import NoisyDescent
 from fastldp.errors import ArgumentError
 
 BUDGET = fl.Budget(1.0, 1e-4)
@@ -33,6 +34,7 @@ def answers(case: cases.Case, method: Method, deviations: Any, seed: int, repeti
     clip = np.inf if method.clip is None else method.clip
     common = deviations, rounds, seed, repetition
     gridded = case.problem.dtype == "float64"
+    assert not isinstance(method.step, str)
     if isinstance(method, fl.ISRLDP):
         given = case.shards, case.loss, case.l2, case.g, x0
         if method.accelerated:
@@ -250,3 +252,20 @@ def test_audits_pass(name: str) -> None:
     assert found.passed, found.summary()
     assert 0 < found.power <= found.ledger_power * (1 + 1e-12)
     assert 0 < found.shown_epsilon < found.exact_epsilon
+
+
+def test_with_strong_convexity_the_accelerated_method_forgets_its_step() -> None:
+    """Later steps are 2/(μr), as Ghadimi and Lan have it: a grid of steps does nothing in long runs."""
+    problem = fl.Problem(np.eye(4), np.ones(4), workers=2, l2=0.1)
+
+    def round_(number: int, step: float, problem: fl.Problem) -> Any:
+        program = NoisyDescent(fl.ISRLDP(step, accelerated=True), problem, 2000, step)
+        return program.coefficients(number - 1, number)[0]
+
+    _, pull, step, share = round_(2000, 0.1, problem)
+    np.testing.assert_allclose(round_(2000, 1e-3, problem), round_(2000, 0.1, problem), rtol=0.01)
+    assert step == pytest.approx(2 / (0.1 * 2001), rel=1e-3)
+    assert pull == pytest.approx(share, rel=1e-3)
+    assert round_(5, 1e-3, problem)[2] < 0.1 * round_(5, 0.1, problem)[2]
+    flat = problem.alike(l2=0.0)
+    assert round_(2000, 1e-3, flat)[2] == pytest.approx(0.01 * round_(2000, 0.1, flat)[2])

@@ -11,7 +11,7 @@ import fastldp as fl
 from fastldp import theory
 from fastldp.cli import main
 
-SHORT = ["solve", "--data", "ijcnn1", "--rounds", "20", "--repetitions", "3"]
+SHORT = ["solve", "--data", "ijcnn1", "--step", "theorem", "--rounds", "20", "--repetitions", "3"]
 
 
 def _short_problem() -> fl.Problem:
@@ -29,6 +29,35 @@ def test_solve_prints_a_table_and_writes_what_is_asked(tmp_path: Path, capsys: p
     assert "100%" in err
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert results.exists()
+
+
+def test_solve_plans_where_no_step_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "--data", "ijcnn1", "--rounds", "600", "--repetitions", "3"]) == 0
+    out = capsys.readouterr().out
+    assert "The step was planned for this budget, as no --step was given" in out
+    problem, budget = _short_problem(), fl.Budget(1.0, 1e-4)
+    plan = fl.plan(problem.facts_of_data(), budget, rounds=600)
+    assert f"τ = {plan.tau:.4g}, step {plan.step:.6g}" in out
+    assert main([*SHORT]) == 0
+    assert "planned" not in capsys.readouterr().out
+
+
+def test_solve_says_how_many_rounds_a_plan_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    fewest = fl.plan(_short_problem().facts_of_data(), fl.Budget(1.0, 1e-4)).smallest_rounds
+    assert main(["solve", "--data", "ijcnn1", "--rounds", "20"]) == 2
+    assert f"give {fewest} or more" in capsys.readouterr().err
+
+
+def test_plan_from_public_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "new" / "plan.png"
+    numbers = ["--samples", "100", "--dimension", "22", "--bound", "1.3", "--l2", "0.1", "--norm", "2"]
+    assert main(["plan", *numbers, "--plot", str(picture)]) == 0
+    facts = fl.Facts(sizes=[100] * 20, dimension=22, bound=1.3, l2=0.1)
+    made = fl.plan(facts, fl.Budget(1.0, 1e-4), prior=fl.Prior(2.0))
+    assert made.summary() in capsys.readouterr().out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main(["plan", *numbers, "--rounds", "10"]) == 2
+    assert f"give {made.smallest_rounds} or more" in capsys.readouterr().err
 
 
 def test_solve_as_json(capsys: pytest.CaptureFixture[str]) -> None:

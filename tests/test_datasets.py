@@ -227,6 +227,12 @@ def test_generated_data_has_a_seed(name: str) -> None:
     assert (content(3) != content(4)).any()
 
 
+@pytest.mark.parametrize("seed", ["x", -1, 1.5, None])
+def test_a_seed_that_is_none_is_refused(seed: Any) -> None:
+    with pytest.raises(ArgumentError, match="seed = .*whole number ≥ 0"):
+        fl.datasets.synthetic("ijcnn1", rows=50, seed=seed)
+
+
 def test_generated_images() -> None:
     data = fl.datasets.synthetic("mnist", rows=2000)
     assert data.images.dtype == np.uint8

@@ -185,6 +185,26 @@ def test_offline_says_what_to_do(server: Server, cache: Path, monkeypatch: pytes
     assert not isinstance(error.value, FileFormatError)
 
 
+def test_a_download_that_fails_is_not_announced(cache: Path) -> None:
+    import logging
+
+    import pooch
+
+    heard: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
+    logger = pooch.get_logger()
+    before = logger.level
+    logger.addHandler(handler)
+    try:
+        with pytest.raises(NotFoundError):
+            load()
+    finally:
+        logger.removeHandler(handler)
+    assert heard == []
+    assert logger.level == before
+
+
 def test_without_pooch_all_but_the_download_works(
     server: Server, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -113,9 +113,9 @@ def test_sample_lanes_change_only_the_rounding() -> None:
 
 def a_run(problem: Composite, rounds: int, seed: int, *, step: float, epsilon: float, every: int = 7) -> block.Runs:
     schedule = fl.PrimalDual(step=step).schedule(problem, fl.Budget(epsilon, 1e-4), rounds)
-    plan = recording.plan(fl.Every(every), rounds, problem.n)
+    timetable = recording.timetable(fl.Every(every), rounds, problem.n)
     x0 = np.full(problem.d, 0.01 * seed)
-    return block.Runs(problem, schedule, x0, key_of(seed, 0)[None], plan, problem.optimum())
+    return block.Runs(problem, schedule, x0, key_of(seed, 0)[None], timetable, problem.optimum())
 
 
 def mixed_runs() -> list[block.Runs]:
@@ -188,7 +188,7 @@ def test_blocks_are_used_again() -> None:
 def _parts(problem: fl.Problem, repetitions: int) -> tuple[Any, ...]:
     keys = np.stack([key_of(3, repetition) for repetition in range(repetitions)])
     schedule = fl.PrimalDual().schedule(problem, BUDGET, 9)
-    return schedule, np.zeros(problem.d), keys, recording.plan(fl.Every(4), 9, problem.n), problem.optimum()
+    return schedule, np.zeros(problem.d), keys, recording.timetable(fl.Every(4), 9, problem.n), problem.optimum()
 
 
 def test_packing_is_longest_first_and_keeps_kinds_apart() -> None:

@@ -174,6 +174,12 @@ def test_the_kinds_of_lines() -> None:
     assert data.A.indices.dtype == np.int32
 
 
+def test_a_byte_order_mark_is_passed_over() -> None:
+    assert read("\ufeff-1 1:5\n1 2:6").b.tolist() == [-1, 1]
+    with pytest.raises(FileFormatError, match="line 2: the label"):
+        read("-1 1:5\n\ufeff1 2:6\n")
+
+
 def test_where_indices_begin() -> None:
     assert read("1 0:5 2:6").A.toarray().tolist() == [[5, 0, 6]]
     assert read("1 1:5 2:6").A.toarray().tolist() == [[5, 6]]

@@ -269,8 +269,8 @@ def test_any_thread_can_keep_blas_to_one_thread() -> None:
 
 def runs_of(problem: fl.MLP, horizon: int) -> block.Runs:
     schedule = fl.PrimalDual(step=0.8).schedule(problem, BUDGET, horizon)
-    plan = recording.plan(fl.Every(2), horizon, problem.n)
-    return block.Runs(problem, schedule, problem.start(), key_of(1, 0)[None], plan, np.full(problem.d, np.nan))
+    timetable = recording.timetable(fl.Every(2), horizon, problem.n)
+    return block.Runs(problem, schedule, problem.start(), key_of(1, 0)[None], timetable, np.full(problem.d, np.nan))
 
 
 def test_a_run_goes_on_after_a_pause_with_the_same_bits() -> None:

@@ -58,14 +58,14 @@ def test_lyapunov_function_stays_below_lemma_2(allocation: str, nonsmooth: bool)
     shards = [(data.A.toarray()[50 * i : 50 * i + 50], data.b[50 * i : 50 * i + 50]) for i in range(4)]
     dual_star = naive.dual_star("logistic", shards, 1.0, x_star)
     x0 = np.full(problem.d, 2.0)
-    plan = recording.Plan(np.arange(10, rounds + 1, 10), -1)
+    timetable = recording.Timetable(np.arange(10, rounds + 1, 10), -1)
 
-    measured = np.zeros(plan.rounds.size)
+    measured = np.zeros(timetable.rounds.size)
     for seed in range(4):
         keys = np.stack([key_of(seed, repetition) for repetition in range(lanes)])
-        runs = block.Runs(problem, schedule, x0, keys, plan, x_star)
+        runs = block.Runs(problem, schedule, x0, keys, timetable, x_star)
         together = block.Block(block.samples_in_rows(problem), [block.Lane(runs, k) for k in range(lanes)])
-        for k, end in enumerate(plan.rounds):
+        for k, end in enumerate(timetable.rounds):
             together.advance(int(end))
             for lane in range(lanes):
                 x, dual = (np.array(part[..., lane], dtype=np.float64) for part in together.state[:2])
@@ -78,6 +78,6 @@ def test_lyapunov_function_stays_below_lemma_2(allocation: str, nonsmooth: bool)
     for variance in schedule.ledger.variances:
         bound = (1 - step * min(problem.strong_convexity, 1.0)) * bound + 2.5 * n * d * step**2 * variance
         bounds.append(bound)
-    assert (measured < np.array(bounds)[plan.rounds - 1]).all()
+    assert (measured < np.array(bounds)[timetable.rounds - 1]).all()
     # And the bound is not vacuous: within a factor of fifty of what is measured, everywhere.
-    assert (50 * measured > np.array(bounds)[plan.rounds - 1]).all()
+    assert (50 * measured > np.array(bounds)[timetable.rounds - 1]).all()

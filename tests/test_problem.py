@@ -68,7 +68,7 @@ def test_squared_loss_is_bounded_on_the_set(name: str, layout: str) -> None:
 
 def test_a_loss_without_a_bound_is_refused_before_a_private_solve() -> None:
     problem = cases.make("zero", loss="squared").problem
-    with pytest.raises(UnboundedGradientError, match="gradient_bound="):
+    with pytest.raises(UnboundedGradientError, match="gradient_bound= .* clip="):
         fl.solve(problem, fl.Budget(1.0, 1e-4), rounds=3)
     assert fl.solve(problem, rounds=3).status.ok
 

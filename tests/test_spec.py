@@ -247,7 +247,7 @@ def test_without_a_budget_there_is_no_noise() -> None:
 
 def test_recorded_rounds_may_be_a_range_and_end_with_the_horizon() -> None:
     text = "\n".join(LINES) + "\n[record]\nrounds = [1, {from = 2, to = 8, by = 2}]"
-    assert read(text).settings[0].plan.rounds.tolist() == [1, 2, 4]
+    assert read(text).settings[0].timetable.rounds.tolist() == [1, 2, 4]
 
 
 # Keys.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 import numpy as np
 
 from fastldp import memory
+from fastldp.algorithms.planned import PLANNED, planned_descent, read_by_plan, refuse_without_budget
 from fastldp.algorithms.program import Program
-from fastldp.algorithms.schedule import Schedule, factors_of, ledger_of, released
+from fastldp.algorithms.schedule import Schedule, ledger_of, released
 from fastldp.composite import Composite
-from fastldp.privacy.allocation import static_variances
+from fastldp.planning.prior import Prior
+from fastldp.privacy.allocation import factors_of, static_variances
 from fastldp.privacy.budget import Budget
 from fastldp.validation import real
 
@@ -16,21 +21,41 @@ from fastldp.validation import real
 ARRAYS_OF_RELEASES = 6
 
 
+class Baseline(Protocol):
+    """What they all have."""
+
+    @property
+    def step(self) -> float | str: ...
+
+    @property
+    def prior(self) -> Prior | str | None: ...
+
+
 def positive(argument: str, value: float) -> float:
     """A step or a threshold."""
     return real(argument, value, "give a finite number > 0", above=0)
 
 
-def schedule_of(program: Program, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
-    """σ² = 2C² releases/(ρ mᵢ²) in each release: sensitivity 2C/mᵢ."""
-    step, releases = program.step, program.releases(rounds)
+def schedule_of(
+    make: Callable[[float], Program], method: Baseline, problem: Composite, budget: Budget | None, rounds: int
+) -> Schedule:
+    """σ² = 2C² releases/(ρ mᵢ²) in each release: sensitivity 2C/mᵢ. `make` gives the program for a step."""
+    # A planned step is not known before the bound is.
+    program = make(1.0 if isinstance(method.step, str) else method.step)
+    releases = program.releases(rounds)
     memory.refuse_beyond("rounds", 8 * ARRAYS_OF_RELEASES * releases, "ask for fewer rounds or local steps")
     if budget is None:
-        return Schedule(step, np.zeros(rounds), np.ones(problem.n), None, program)
+        refuse_without_budget(method.step)
+        return Schedule(program.step, np.zeros(rounds), np.ones(problem.n), None, program)
     clipped = program.threshold(problem) < np.inf
     bound = program.threshold(problem) if clipped else problem.gradient_bound
     sensitivities = released(problem, bound, program.parts(problem))
     rho = budget.rho_of_workers(problem.n)
+    read, line = [] if clipped else ["the gradient bound"], ""
+    if method.step == PLANNED:
+        plan = planned_descent(problem, method.prior, rho, bound, program.local_steps, program.server_step, rounds)
+        program, line = make(plan.step), plan.line()
+        read += read_by_plan(problem, method.prior, bounded=clipped)
     least, factors = factors_of(sensitivities.total, rho)
     of_least = {"rho": float(rho[least]), "sensitivity": float(sensitivities.total[least])}
     shape = static_variances(releases, **of_least)
@@ -41,9 +66,10 @@ def schedule_of(program: Program, problem: Composite, budget: Budget | None, rou
         bound=bound,
         bound_source="public" if clipped else problem.bound_source,
         parts=program.parts(problem),
-        read_off_data="" if clipped else "the gradient bound",
+        read_off_data=", ".join(read),
         allocation="static",
         shape=shape,
         factors=factors,
+        plan=line,
     )
-    return Schedule(step, np.full(rounds, np.sqrt(shape[0])), np.sqrt(factors), ledger, program)
+    return Schedule(program.step, np.full(rounds, np.sqrt(shape[0])), np.sqrt(factors), ledger, program)

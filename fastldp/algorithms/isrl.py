@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -11,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.algorithms.baseline import positive, schedule_of
+from fastldp.algorithms.planned import PLANNED, check_prior, checked_step
 from fastldp.algorithms.program import Layout, Program
 from fastldp.algorithms.schedule import Schedule
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError
 from fastldp.kernels import isrl as kernels
+from fastldp.planning.prior import Prior
 from fastldp.privacy.budget import Budget
 from fastldp.regularizers import BoxL1
 from fastldp.validation import integer
@@ -30,29 +33,35 @@ class ISRLDP:
     Parameters
     ----------
     step : η. Accelerated, υ = 1/(2η) of AC-SA: the first step is of length η where μ = 0, and without noise η ≤ 1/(2L)
-        converges, where plain steps may be as long as 1/L.
+        converges, where plain steps may be as long as 1/L. With l2 > 0 it is forgotten after √(2/(η l2)) rounds.
+        ``"planned"`` is the plain step with the least error to expect of the last iterate, see `fastldp.plan`.
     clip : C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
     accelerated : whether to run AC-SA (Ghadimi and Lan 2012), with the strong convexity of l2.
     tail_average : the answer is the mean of the iterates of so many last rounds; 0 takes the last.
+    prior : what the planner assumes, as of `PrimalDual`.
 
     >>> ISRLDP(step=0.5, tail_average=100)
-    ISRLDP(step=0.5, clip=None, accelerated=False, tail_average=100)
+    ISRLDP(step=0.5, clip=None, accelerated=False, tail_average=100, prior=None)
     """
 
     version: ClassVar[int] = 1
     """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
 
-    step: float
+    step: float | str
     clip: float | None = None
     accelerated: bool = False
     tail_average: int = 0
+    prior: Prior | str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "step", positive("step", self.step))
+        object.__setattr__(self, "step", checked_step(self.step))
+        check_prior(self.prior, planned=self.step == PLANNED)
         if self.clip is not None:
             object.__setattr__(self, "clip", positive("clip", self.clip))
         if not isinstance(self.accelerated, bool):
             raise ArgumentError("accelerated", self.accelerated, "give True or False")
+        if self.accelerated and self.step == PLANNED:
+            raise ArgumentError("step", self.step, "the planner knows plain descent only; give accelerated a number")
         tail = integer("tail_average", self.tail_average, "give a number of rounds ≥ 0", at_least=0)
         object.__setattr__(self, "tail_average", tail)
         if self.accelerated and tail:
@@ -67,7 +76,7 @@ class ISRLDP:
             )
         if self.tail_average > rounds:
             raise ArgumentError("tail_average", self.tail_average, f"there are only {rounds} rounds")
-        return schedule_of(NoisyDescent(self, problem, rounds), problem, budget, rounds)
+        return schedule_of(partial(NoisyDescent, self, problem, rounds), self, problem, budget, rounds)
 
 
 class NoisyDescent(Program):
@@ -76,8 +85,8 @@ class NoisyDescent(Program):
     loops: ClassVar[ModuleType] = kernels
     memory: ClassVar[tuple[str, ...]] = ("iterate", "answer")
 
-    def __init__(self, method: ISRLDP, problem: Composite, rounds: int) -> None:
-        super().__init__(method.step)
+    def __init__(self, method: ISRLDP, problem: Composite, rounds: int, step: float) -> None:
+        super().__init__(step)
         self.clip, self.accelerated = method.clip, method.accelerated
         self.tail_begins = rounds - max(method.tail_average, 1)
         self.strong_convexity = problem.l2
@@ -116,7 +125,8 @@ class NoisyDescent(Program):
         if not self.accelerated:
             zero, step = np.zeros_like(r), np.full_like(r, self.step)
             return np.stack([zero, zero, step, 1 / np.maximum(r - self.tail_begins, 1)], axis=1)
-        # α_r = 2/(r + 1), η_r = 4υ/(r(r + 1)): Ghadimi and Lan's, for the strong convexity μ.
+        # α_r = 2/(r + 1), η_r = 4υ/(r(r + 1)): Ghadimi and Lan's, for the strong convexity μ. Where η_r < μ, from round
+        # √(2/(ημ)) on, steps are α_r/μ whatever η is: long runs of many η end alike.
         mu, alpha = self.strong_convexity, 2 / (r + 1)
         eta = 4 * (0.5 / self.step) / (r * (r + 1))
         mix = (1 - alpha) * (mu + eta) / (eta + (1 - alpha**2) * mu)

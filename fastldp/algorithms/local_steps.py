@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -11,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.algorithms.baseline import positive, schedule_of
+from fastldp.algorithms.planned import PLANNED, check_prior, checked_step
 from fastldp.algorithms.program import Layout, Program
 from fastldp.algorithms.schedule import Schedule
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError
 from fastldp.kernels import local_steps as kernels
+from fastldp.planning.prior import Prior
 from fastldp.privacy.budget import Budget
 from fastldp.validation import integer
 
@@ -31,22 +34,24 @@ class DPFedAvg:
 
     Parameters
     ----------
-    step : η, of a local step.
+    step : η, of a local step; ``"planned"`` is the one with the least error to expect, see `fastldp.plan`.
     local_steps : K.
     clip : C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
     server_step : η_g; with 1 the server takes the mean.
+    prior : what the planner assumes, as of `PrimalDual`.
 
     >>> DPFedAvg(step=0.1, local_steps=5)
-    DPFedAvg(step=0.1, local_steps=5, clip=None, server_step=1.0)
+    DPFedAvg(step=0.1, local_steps=5, clip=None, server_step=1.0, prior=None)
     """
 
     version: ClassVar[int] = 1
     """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
 
-    step: float
+    step: float | str
     local_steps: int
     clip: float | None = None
     server_step: float = 1.0
+    prior: Prior | str | None = None
 
     def __post_init__(self) -> None:
         _check(self)
@@ -54,7 +59,7 @@ class DPFedAvg:
     def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The noise of every round."""
         _refuse_nonsmooth(problem, "DPFedAvg")
-        return schedule_of(LocalSteps(self, variates=False, warm=False), problem, budget, rounds)
+        return schedule_of(partial(LocalSteps, self, variates=False, warm=False), self, problem, budget, rounds)
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class DPScaffold:
 
     Parameters
     ----------
-    step, local_steps, clip, server_step : as of `DPFedAvg`.
+    step, local_steps, clip, server_step, prior : as of `DPFedAvg`.
     warm_start : whether the variates begin as means of K noisy gradients at the start; that costs a round's releases.
 
     >>> DPScaffold(step=0.1, local_steps=5, warm_start=True).warm_start
@@ -73,11 +78,12 @@ class DPScaffold:
     version: ClassVar[int] = 1
     """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
 
-    step: float
+    step: float | str
     local_steps: int
     clip: float | None = None
     server_step: float = 1.0
     warm_start: bool = False
+    prior: Prior | str | None = None
 
     def __post_init__(self) -> None:
         _check(self)
@@ -87,11 +93,13 @@ class DPScaffold:
     def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The noise of every round."""
         _refuse_nonsmooth(problem, "DPScaffold")
-        return schedule_of(LocalSteps(self, variates=True, warm=self.warm_start), problem, budget, rounds)
+        make = partial(LocalSteps, self, variates=True, warm=self.warm_start)
+        return schedule_of(make, self, problem, budget, rounds)
 
 
 def _check(method: DPFedAvg | DPScaffold) -> None:
-    object.__setattr__(method, "step", positive("step", method.step))
+    object.__setattr__(method, "step", checked_step(method.step))
+    check_prior(method.prior, planned=method.step == PLANNED)
     object.__setattr__(method, "server_step", positive("server_step", method.server_step))
     if method.clip is not None:
         object.__setattr__(method, "clip", positive("clip", method.clip))
@@ -116,8 +124,8 @@ class LocalSteps(Program):
     loops: ClassVar[ModuleType] = kernels
     memory: ClassVar[tuple[str, ...]] = ("control", "model", "server_control")
 
-    def __init__(self, method: DPFedAvg | DPScaffold, *, variates: bool, warm: bool) -> None:
-        super().__init__(method.step)
+    def __init__(self, method: DPFedAvg | DPScaffold, step: float, *, variates: bool, warm: bool) -> None:
+        super().__init__(step)
         self.server_step, self.clip, self.local_steps = method.server_step, method.clip, method.local_steps
         self.variates = variates
         self.early_releases = self.local_steps if warm else 0

@@ -11,18 +11,28 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastldp.algorithms.planned import (
+    PLANNED,
+    check_prior,
+    checked_step,
+    grounds_of,
+    read_by_plan,
+    refuse_without_budget,
+)
 from fastldp.algorithms.program import Layout, Program
-from fastldp.algorithms.schedule import Schedule, factors_of, ledger_of, refuse_overspending, released
+from fastldp.algorithms.schedule import Schedule, ledger_of, refuse_overspending, released
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, StepWarning
 from fastldp.kernels import primal_dual as kernels
-from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
+from fastldp.planning.plan import Plan, Way, planned
+from fastldp.planning.prior import Prior
+from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, factors_of, static_variances
 from fastldp.privacy.budget import Budget
-from fastldp.validation import known_name, real, vector
+from fastldp.validation import known_name, vector
 
 Array = NDArray[np.float64]
 
-ALLOCATIONS = ("dynamic", "static")
+ALLOCATIONS = ("dynamic", "static", "planned")
 # Beyond these the squares of a run's numbers would overflow; such noise spends nothing that counts.
 LARGEST_VARIANCES = {"float64": LARGEST_VARIANCE, "float32": 1e30}
 
@@ -33,35 +43,52 @@ class PrimalDual:
 
     Parameters
     ----------
-    step : γ; min{1/4, 1/L_f}, the theorem's limit, where it is not given.
-    allocation : ``"dynamic"`` (Theorem 1), ``"static"``, or an array of T variances of the caller's own.
+    step : γ; min{1/4, 1/L_f}, the theorem's limit, where it is not given; ``"planned"`` is the step with the least
+        error to expect, see `fastldp.plan`.
+    allocation : ``"dynamic"`` (Theorem 1), ``"static"``, ``"planned"``, the best for the step and the prior, or an
+        array of T variances of the caller's own.
+    prior : what the planner assumes, `Prior()` where it is not given; ``"exact"`` reads it off the data, for studies.
 
     >>> PrimalDual(step=0.1, allocation="static")
-    PrimalDual(step=0.1, allocation='static')
+    PrimalDual(step=0.1, allocation='static', prior=None)
     """
 
     version: ClassVar[int] = 1
     """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
 
-    step: float | None = None
+    step: float | str | None = None
     allocation: str | ArrayLike = "dynamic"
+    prior: Prior | str | None = None
 
     def __post_init__(self) -> None:
         if self.step is not None:
-            object.__setattr__(self, "step", real("step", self.step, "give a finite number > 0", above=0))
+            object.__setattr__(self, "step", checked_step(self.step))
         if isinstance(self.allocation, str):
             known_name("allocation", self.allocation, ALLOCATIONS)
+        elif self.step == PLANNED:
+            raise ArgumentError("allocation", self.allocation, "variances of your own need a step= of your own")
+        check_prior(self.prior, planned=self._planned)
+
+    @property
+    def _planned(self) -> bool:
+        return self.step == PLANNED or (isinstance(self.allocation, str) and self.allocation == PLANNED)
 
     def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The step and the noise of every round."""
-        step = self._step(problem)
         if budget is None:
             if not isinstance(self.allocation, str):
                 raise ArgumentError("allocation", self.allocation, "variances need a budget= to be held against")
+            refuse_without_budget(self.step)
+            step = self._step(problem)
             return Schedule(step, np.zeros(rounds), np.ones(problem.n), None, Algorithm1(step))
         rho = budget.rho_of_workers(problem.n)
         sensitivities = released(problem, problem.gradient_bound, problem.n)
-        shape, factors = self._variances(problem, rounds, step, rho, sensitivities.total)
+        plan = self._plan(problem, rounds, rho, sensitivities.total) if self._planned else None
+        step = self._step(problem) if plan is None else plan.step
+        if plan is None:
+            shape, factors = self._variances(problem, rounds, step, rho, sensitivities.total)
+        else:
+            shape, factors = plan.shape, plan.factors
         ledger = ledger_of(
             problem,
             budget,
@@ -73,13 +100,31 @@ class PrimalDual:
             allocation=self.allocation if isinstance(self.allocation, str) else "given",
             shape=shape,
             factors=factors,
+            plan="" if plan is None else plan.line(),
         )
         refuse_overspending(ledger, self.allocation)
         return Schedule(step, np.sqrt(shape), np.sqrt(factors), ledger, Algorithm1(step))
 
+    def _plan(self, problem: Composite, rounds: int, rho: Array, sensitivity: Array) -> Plan:
+        """Of the step, or of what to expect of a step of the caller's."""
+        facts, prior = grounds_of(problem, self.prior)
+        assert isinstance(self.allocation, str)  # planned steps and variances of the caller's exclude each other
+        return planned(
+            facts,
+            prior,
+            rho,
+            sensitivity,
+            Way(parts=problem.n, limit=facts.step_limit),
+            rounds=rounds,
+            allocation=self.allocation,
+            step=None if self.step == PLANNED else self._step(problem),
+            largest=LARGEST_VARIANCES[problem.dtype],
+        )
+
     def _step(self, problem: Composite) -> float:
         if self.step is None:
             return problem.safe_step
+        assert not isinstance(self.step, str)  # a planned step is the plan's
         if self.step > problem.step_limit:
             warnings.warn(
                 f"step = {self.step:g} is above min{{1/4, 1/L_f}} = {problem.step_limit:.6g}: the run is as private as "
@@ -97,6 +142,8 @@ class PrimalDual:
         dynamic = isinstance(self.allocation, str) and self.allocation == "dynamic"
         if dynamic and problem.loss == "squared" and problem.bound_source != "public":
             read.append("the strong convexity")
+        if self._planned:
+            read += read_by_plan(problem, self.prior, bounded=problem.bound_source == "public")
         return ", ".join(read)
 
     def _variances(

@@ -43,6 +43,8 @@ class Program(ABC):
     """Whether a run alone may put samples in the lanes."""
     local_steps: int = 1
     """The releases of a round."""
+    server_step: float = 1.0
+    """What the server multiplies the mean of the workers' moves by."""
     early_releases: int = 0
     """Those before the first round."""
     clip: float | None = None

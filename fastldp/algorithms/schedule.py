@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.composite import UNIT_ROUNDOFF, Composite
+from fastldp.composite import Composite
 from fastldp.errors import BudgetError, DataError
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger, Sensitivity
@@ -36,22 +36,12 @@ def released(problem: Composite, bound: float, parts: int) -> Sensitivity:
     """How far one sample moves a release of ∇fᵢ/parts; in float32 without the rounding of the gradient."""
     if bound == 0:
         raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
-    query = 2 * bound / (parts * problem.sizes)
-    if float(query.min()) ** 2 < np.finfo(np.float64).tiny:
+    found = Sensitivity.of_means(bound, parts, problem.sizes, problem.rounding)
+    if float(found.query.min()) ** 2 < np.finfo(np.float64).tiny:
         raise DataError(
             "A", f"gradients of at most {bound:g}", "so small that their squares vanish; scale the features"
         )
-    # In each of the two worlds.
-    return Sensitivity(query, 2 * problem.rounding * bound / parts)
-
-
-def factors_of(sensitivity: Array, rho: Array) -> tuple[int, Array]:
-    """The worker that needs least noise, and how much more variance each of the others needs."""
-    needs = sensitivity**2 / rho
-    least = int(np.argmin(needs))
-    factors = needs / needs[least]
-    # Rounded up, so that no worker overspends by a rounding error.
-    return least, np.where(factors > 1, factors * (1 + 8 * UNIT_ROUNDOFF), 1.0)
+    return found
 
 
 def ledger_of(

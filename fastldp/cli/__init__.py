@@ -7,9 +7,18 @@ import sys
 from collections.abc import Sequence
 
 import fastldp as fl
-from fastldp.cli import audit, info, plot, reproduce, solve, sweep
+from fastldp.cli import audit, data, info, plan, plot, reproduce, solve, sweep
 
-COMMANDS = {"solve": solve, "sweep": sweep, "plot": plot, "reproduce": reproduce, "audit": audit, "info": info}
+COMMANDS = {
+    "solve": solve,
+    "plan": plan,
+    "sweep": sweep,
+    "plot": plot,
+    "reproduce": reproduce,
+    "audit": audit,
+    "data": data,
+    "info": info,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -17,12 +17,15 @@ from fastldp.algorithms import ALLOCATIONS
 from fastldp.datasets import PAPER_ROWS
 from fastldp.privacy import METHODS
 
+PLANNED, THEOREM = "planned", "theorem"
+
 SUMMARY = "solve a problem privately, print errors, bounds and ledger"
 EXAMPLES = """\
 examples:
-  fastldp solve                                   the paper's nonsmooth problem on generated data
+  fastldp solve                                   the paper's nonsmooth problem on generated data, planned
+  fastldp solve --step theorem                    the paper's step and allocation
   fastldp solve --plot error.png --save run.npz   the same, with a picture and a file to load later
-  fastldp solve --rounds 8000 --allocation static --weight 0 --data ijcnn1
+  fastldp solve --rounds 8000 --step 0.1 --allocation static --weight 0 --data ijcnn1
   fastldp solve --accounting gdp --json           exact accounting, for a script
 """
 
@@ -36,8 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epsilon", type=float, default=1.0, help="ε (%(default)s)")
     parser.add_argument("--delta", type=float, default=1e-4, help="δ (%(default)s)")
     parser.add_argument("--accounting", choices=METHODS, default="zcdp", help="paper's or exact (%(default)s)")
-    parser.add_argument("--allocation", choices=ALLOCATIONS, default="dynamic", help="(%(default)s)")
-    parser.add_argument("--step", type=float, help="γ (the theorem's limit)")
+    parser.add_argument("--allocation", choices=ALLOCATIONS, help="(planned with a planned step, else dynamic)")
+    parser.add_argument(
+        "--step",
+        type=_step,
+        default=PLANNED,
+        metavar="γ",
+        help="a number, planned (the least error to expect of the budget) or theorem (the paper's limit) (%(default)s)",
+    )
     parser.add_argument("--rounds", type=int, default=3000, help="T (%(default)s)")
     parser.add_argument("--repetitions", type=int, default=20, help="independent runs (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the noise (%(default)s)")
@@ -45,6 +54,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write a picture: .png, .pdf or .svg")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write everything, for fastldp.load")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+
+
+def _step(text: str) -> float | str:
+    """A number, or a word."""
+    try:
+        return text if text in (PLANNED, THEOREM) else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number, nor {PLANNED} or {THEOREM}") from None
+
+
+def _method(arguments: argparse.Namespace) -> fl.PrimalDual:
+    allocation = arguments.allocation or (PLANNED if arguments.step == PLANNED else "dynamic")
+    return fl.PrimalDual(None if arguments.step == THEOREM else arguments.step, allocation)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -58,12 +80,12 @@ def run(arguments: argparse.Namespace) -> int:
         l2=arguments.l2,
         regularizer=fl.BoxL1(arguments.weight, arguments.bound),
     )
-    budget = fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting)
+    budget, method = fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting), _method(arguments)
     solution = fl.solve(
         problem,
         budget,
         rounds=arguments.rounds,
-        algorithm=fl.PrimalDual(step=arguments.step, allocation=arguments.allocation),
+        algorithm=method,
         repetitions=arguments.repetitions,
         seed=arguments.seed,
         n_jobs=arguments.jobs,
@@ -81,32 +103,35 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.save.parent.mkdir(parents=True, exist_ok=True)
         solution.save(arguments.save)
         written.append(f"results  {arguments.save}")
-    bounds = _bounds(problem, budget, arguments, solution)
+    bounds = _bounds(problem, budget, method, solution)
     if arguments.json:
         print(json.dumps(_as_json(solution, bounds)))
     else:
         print(f"\n{data.name}: {solution.summary()}\n\n{_bounds_table(solution, bounds)}\n")
+        if method.step == PLANNED:
+            print("The step was planned for this budget, as no --step was given; --step theorem takes the paper's.")
         print("\n".join(written))
     if not solution.status.ok:
         print(f"fastldp: {solution.status.message}", file=sys.stderr)
     return {fl.Outcome.COMPLETED: 0, fl.Outcome.DIVERGED: 1, fl.Outcome.INTERRUPTED: 130}[solution.status.outcome]
 
 
-def _bounds(problem: fl.Problem, budget: fl.Budget, arguments: argparse.Namespace, run: fl.Solution) -> dict[str, Any]:
+def _bounds(problem: fl.Problem, budget: fl.Budget, method: fl.PrimalDual, run: fl.Solution) -> dict[str, Any]:
     """The paper's bounds at the recorded rounds, and under "none" why one is missing."""
     bounds: dict[str, Any] = {}
-    step = arguments.step
+    rounds = int(run.rounds[-1])
     try:
-        errors = theory.error_bounds(problem, budget, arguments.rounds, allocation=arguments.allocation, step=step)
+        step = method.schedule(problem, budget, rounds).step
+        errors = theory.error_bounds(problem, budget, rounds, allocation=method.allocation, step=step)
         bounds["lemma_2"] = {
             "contraction": theory.contraction(problem, step),
             "initial_error": theory.initial_error(problem, step=step),
             "error_bound": errors[run.rounds - 1].tolist(),
             "optimality_scale": theory.optimality_scale(problem),
         }
-        if arguments.allocation == "dynamic":
+        if method.allocation == "dynamic":
             bounds["theorem_1"] = {
-                "error_bound": theory.error_bound(problem, budget, arguments.rounds, step=step),
+                "error_bound": theory.error_bound(problem, budget, rounds, step=step),
                 "noise_floor": theory.noise_floor(problem, budget),
                 "min_rounds": theory.min_rounds(problem, budget, step=step),
             }
@@ -168,6 +193,7 @@ def _as_json(run: fl.Solution, bounds: dict[str, Any]) -> dict[str, Any]:
             "gradient_bound": ledger.bound,
             "bound_source": ledger.bound_source,
             "allocation": ledger.allocation,
+            "plan": ledger.plan,
         },
     }
 

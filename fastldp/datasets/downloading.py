@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import logging
 import os
 import re
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
@@ -77,7 +80,8 @@ def _from(url: str, file: File, folder: Path, *, progress: bool) -> Path:
         Path(output).write_bytes(unpacked(part))
 
     try:
-        path = pooch.retrieve(url, f"sha256:{file.sha256}", fname=file.plain, path=folder, downloader=fetch)
+        with _quiet(pooch.get_logger()):
+            path = pooch.retrieve(url, f"sha256:{file.sha256}", fname=file.plain, path=folder, downloader=fetch)
     except (ValueError, FileFormatError) as error:  # pooch's, of another hash; ours, of what cannot be unpacked
         if isinstance(error, OSError):  # of an address that is none: requests' errors of that are both
             raise
@@ -87,6 +91,17 @@ def _from(url: str, file: File, folder: Path, *, progress: bool) -> Path:
         raise FileFormatError(f"what is served there is not the file with sha256 {file.sha256}") from error
     part.unlink(missing_ok=True)
     return Path(path)
+
+
+@contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+    """Without the announcement of a download: a bar shows one that runs, an error names one that failed."""
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _fetch(url: str, part: Path, *, progress: bool) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 from fastldp.datasets.downloading import download
 from fastldp.datasets.known import File
@@ -16,14 +17,29 @@ DATA = "FASTLDP_DATA"
 CACHE = "FASTLDP_CACHE"
 
 
+class Located(NamedTuple):
+    """A file on this machine."""
+
+    source: str
+    """``"FASTLDP_DATA"`` or ``"cache"``: whose folder it is in."""
+    path: Path
+
+
 def content(file: File, path: str | os.PathLike[str] | None, *, progress: bool = True) -> bytes:
     """The plain content of a public file, checked against its hash."""
     if path is not None:
         return checked(file, given(file, Path(path)))
-    found = in_folder(file, data_folder()) or in_folder(file, cache_folder())
-    if found is None:
-        found = download(file, cache_folder(), progress=progress)
-    return checked(file, found)
+    found = located(file)
+    return checked(file, download(file, cache_folder(), progress=progress) if found is None else found.path)
+
+
+def located(file: File) -> Located | None:
+    """Where a file lies on this machine, unchecked; None where it would have to be downloaded."""
+    for source, folder in ((DATA, data_folder()), ("cache", cache_folder())):
+        path = in_folder(file, folder)
+        if path is not None:
+            return Located(source, path)
+    return None
 
 
 def given(file: File, path: Path) -> Path:

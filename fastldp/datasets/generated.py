@@ -87,7 +87,7 @@ def synthetic(name: str, *, rows: int | None = None, seed: int = 0) -> Dataset |
     """
     known_name("name", name, tuple(ROWS))
     rows = ROWS[name] if rows is None else integer("rows", rows, "give a whole number ≥ 1", at_least=1)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(integer("seed", seed, "give a whole number ≥ 0", at_least=0))
     if name == "mnist":
         return _digits(rows, rng)
     if name == "ijcnn1":

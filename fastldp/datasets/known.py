@@ -36,6 +36,18 @@ FILES = {
     "w8a": File("w8a", LIBSVM, "6a9fa8fd5f524303240a5db07d4b3d4a51e8b7b4b20a914105d8e3e8c81640f2"),
 }
 
+# Rows and features, as the publishers count them.
+SHAPES = {
+    "a6a": (11_220, 122),
+    "a6a.t": (21_341, 123),
+    "a9a": (32_561, 123),
+    "a9a.t": (16_281, 122),
+    "ijcnn1": (49_990, 22),
+    "mushrooms": (8_124, 112),
+    "w8a": (49_749, 300),
+    "mnist": (70_000, 784),
+}
+
 # The images and the labels of each part.
 MNIST_FILES = {
     "train": (
@@ -63,3 +75,12 @@ MNIST_FILES = {
         ),
     ),
 }
+
+
+def files_of(name: str) -> tuple[File, ...]:
+    """All files of a set.
+
+    >>> len(files_of("a6a")), len(files_of("mnist"))
+    (1, 4)
+    """
+    return tuple(file for part in MNIST_FILES.values() for file in part) if name == "mnist" else (FILES[name],)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import os
 import re
@@ -74,6 +75,7 @@ def from_text(text: bytes, name: str, *, features: int | None, zero_based: bool 
         features = integer("features", features, remedy, at_least=1, at_most=LARGEST_INDEX)
     if not (isinstance(zero_based, bool) or zero_based == "auto"):
         raise ArgumentError("zero_based", zero_based, 'give True, False or "auto"')
+    text = text.removeprefix(codecs.BOM_UTF8)  # which some editors put at the beginning
     least = 1 if zero_based is False else 0
     most = (LARGEST_INDEX if features is None else features) - (zero_based is True)
     parsed = _parse(text, name, least, most)

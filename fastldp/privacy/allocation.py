@@ -1,4 +1,4 @@
-"""How the budget is spread over the rounds: the variances ξ_t² of Theorem 1, and the static ones.
+"""How the budget is spread over the rounds: the variances ξ_t² of Theorem 1, those of a plan, and the static ones.
 
 Written with the sensitivity Δ of a release: 2B²/(n²m²) of the paper is Δ²/2 for Δ = 2B/(nm), and a
 release of variance ξ² spends ρ_t = Δ²/(2ξ²).
@@ -45,11 +45,31 @@ def dynamic_variances(
         total = float(rounds)
     else:
         total = math.expm1(rounds * log_ratio) / math.expm1(log_ratio)  # Σ √q_t
-    scale = 2 * math.log(sensitivity) - math.log(2 * rho) + math.log(total)
-    # scale − log_ratio (T − t), at most ln(largest), and its exponential: in place, for horizons of millions.
-    variances = np.arange(rounds - 1, -1, -1, dtype=np.float64)
-    np.multiply(variances, log_ratio, out=variances)
-    np.subtract(scale, variances, out=variances)
+    # In place, for horizons of millions.
+    log_roots = np.arange(rounds - 1, -1, -1, dtype=np.float64)
+    np.multiply(log_roots, log_ratio, out=log_roots)
+    return _spread(log_roots, math.log(total), rho, sensitivity, largest)
+
+
+def planned_variances(
+    log_weights: Variances, rho: float, *, sensitivity: float, largest: float = LARGEST_VARIANCE
+) -> Variances:
+    """ξ_t² ∝ 1/√w_t: the least Σ w_t ξ_t² that ρ can buy, for weights given by their logarithms.
+
+    >>> planned_variances(2 * np.log([0.25, 0.5, 1.0]), 0.5, sensitivity=1.0).round(3)
+    array([7.  , 3.5 , 1.75])
+    """
+    _, rho, sensitivity = _checked(len(log_weights), rho, sensitivity)
+    log_roots = 0.5 * np.asarray(log_weights, dtype=np.float64)
+    most = float(log_roots.max())
+    total = most + math.log(float(np.sum(np.exp(log_roots - most))))
+    return _spread(log_roots, total, rho, sensitivity, largest)
+
+
+def _spread(log_roots: Variances, log_total: float, rho: float, sensitivity: float, largest: float) -> Variances:
+    """Δ²/(2ρ) Σ√w / √w_t, from ln √w_t, which it overwrites, and ln Σ√w."""
+    scale = 2 * math.log(sensitivity) - math.log(2 * rho) + log_total
+    variances = np.subtract(scale, log_roots, out=log_roots)
     np.minimum(variances, math.log(largest), out=variances)
     np.exp(variances, out=variances)
     return _within(rho, sensitivity, variances)
@@ -63,6 +83,15 @@ def static_variances(rounds: int, rho: float, *, sensitivity: float) -> Variance
     """
     rounds, rho, sensitivity = _checked(rounds, rho, sensitivity)
     return _within(rho, sensitivity, np.full(rounds, sensitivity**2 * rounds / (2 * rho)))
+
+
+def factors_of(sensitivity: Variances, rho: Variances) -> tuple[int, Variances]:
+    """The worker that needs least noise, and how much more variance each of the others needs."""
+    needs = sensitivity**2 / rho
+    least = int(np.argmin(needs))
+    factors = needs / needs[least]
+    # Rounded up, so that no worker overspends by a rounding error.
+    return least, np.where(factors > 1, factors * (1 + 4 * np.finfo(np.float64).eps), 1.0)
 
 
 def spent(variances: Variances, sensitivity: float) -> float:

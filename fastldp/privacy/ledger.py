@@ -15,6 +15,7 @@ from fastldp.privacy.conversions import epsilon_of
 
 Array = NDArray[np.float64]
 
+UNIT_ROUNDOFF = 2.0**-53
 ADJACENCY = "replace one sample's gradient (local: the server is not trusted)"
 
 BOUND_SOURCES = {
@@ -34,9 +35,21 @@ class Sensitivity:
     arithmetic: Array
     """The rounding error of the computed gradients, twice."""
 
+    @classmethod
+    def of_means(cls, bound: float, parts: int, sizes: NDArray[np.int64], rounding: Array) -> Sensitivity:
+        """Of releases of means of gradients within a bound, over parts; `rounding` as from `rounding_of`."""
+        # Rounding moves the means of both worlds.
+        return cls(2 * bound / (parts * sizes), 2 * rounding * bound / parts)
+
     @property
     def total(self) -> Array:
         return self.query + self.arithmetic
+
+
+def rounding_of(sizes: NDArray[np.int64]) -> Array:
+    """(n,): how far rounding may move a mean of so many gradients, in their bound B, where one of them changes."""
+    # A sum of m terms of norm B/m is rounded by m units of B at most.
+    return np.asarray((sizes + 4) * UNIT_ROUNDOFF)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +77,8 @@ class Ledger:
     precision: str
     """``"float64"``, or ``"float32"`` for exploration: off the grid, with rounding not accounted for."""
     adjacency: str = ADJACENCY
+    plan: str = ""
+    """What a planned step was planned by, and the error it was chosen for; empty where nothing was planned."""
 
     @property
     def epsilon(self) -> float | Array:
@@ -150,6 +165,8 @@ class Ledger:
             ("sampler", self._sampler()),
             ("variances", f"{self.allocation}, {_range(np.array(variances))}"),
         ]
+        if self.plan:
+            rows.append(("plan", self.plan))
         return "\n".join(f"  {name:<15} {text}" for name, text in rows)
 
     def _manner(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -11,46 +11,86 @@ import numpy as np
 from fastldp.sweeping import Results
 from fastldp.sweeping.spec import METHODS
 
+# Tuned beside the method's own parameters, where a sweep varies it: the norm that gradients are clipped to.
+OF_PROBLEM = ("gradient_bound",)
+
 
 class Choice(NamedTuple):
-    """The best parameters at one horizon."""
+    """The best parameters, at one horizon or over all."""
 
     parameters: dict[str, Any]
-    """The method's, with its name under ``"method"``, and those of the problem that were tuned with them."""
+    """The method's, with its name under ``"method"``, and the problem's that were tuned."""
     error: float
-    """The mean it was chosen by, on noise that is not reported; of accuracies the share of wrong answers."""
+    """The mean error it was chosen by, on noise that is not reported; over all horizons the geometric mean of those."""
     edges: tuple[str, ...]
     """Parameters at the end of their grid: beyond it a better one may lie."""
 
+    @property
+    def method(self) -> dict[str, Any]:
+        return {name: value for name, value in self.parameters.items() if name not in OF_PROBLEM}
 
-def best(tuning: Results, *, measure: str = "optimality", also: Sequence[str] = (), **family: Any) -> dict[int, Choice]:
-    """The best parameters of a family of settings at every horizon: the method's, and those `also` of its problem."""
+
+class Tuned(NamedTuple):
+    """A family of settings, tuned in two ways."""
+
+    once: Choice
+    """One choice for all horizons: the least mean, over the horizons, of the logarithm of the mean error."""
+    each: dict[int, Choice]
+    """The least mean error at every horizon."""
+
+
+def tuned(tuning: Results, *, measure: str = "optimality", also: Sequence[str] = OF_PROBLEM, **family: Any) -> Tuned:
+    """The best parameters of a family of settings that a sweep tried at the same horizons: the method's, and those
+    `also` of its problem. Of accuracies the error is the share of wrong answers."""
     mine = tuning.where(**family)
     table = mine.table()
     names = ["method", *(field.name for field in fields(METHODS[family["method"]])), *also]
     ends = 1 - table[measure] if measure == "test_accuracy" else table[measure]
     # A setting that diverged once is not a choice.
     errors = np.where(table["outcome"] == "completed", ends, np.inf)
-    settings: dict[int, dict[str, list[int]]] = {}
+    settings: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[int, list[float]]] = {}
     for row in range(len(mine)):
-        key = repr([table[name][row] for name in names])
-        settings.setdefault(int(table["rounds"][row]), {}).setdefault(key, []).append(row)
-    chosen = {}
-    for rounds, by_setting in sorted(settings.items()):
-        rows = min(by_setting.values(), key=lambda rows: float(errors[rows].mean()))
-        parameters = {name: _plain(table[name][rows[0]]) for name in names}
-        chosen[rounds] = Choice(parameters, float(errors[rows].mean()), _edges(parameters, mine))
-    return chosen
+        parameters = {name: _plain(table[name][row]) for name in names if name in table}
+        key = repr(parameters)
+        settings[key] = parameters
+        found.setdefault(key, {}).setdefault(int(table["rounds"][row]), []).append(float(errors[row]))
+    means = {key: {T: float(np.mean(runs)) for T, runs in by_T.items()} for key, by_T in found.items()}
+    overall = {key: float(np.exp(np.mean(np.log([*by_T.values()])))) for key, by_T in means.items()}
+
+    def least(by: Mapping[str, float]) -> Choice:
+        key = min(by, key=by.__getitem__)
+        return Choice(settings[key], by[key], _edges(settings[key], [*settings.values()]))
+
+    horizons = sorted({T for by_T in means.values() for T in by_T})
+    return Tuned(least(overall), {T: least({key: by_T[T] for key, by_T in means.items()}) for T in horizons})
 
 
-def _edges(parameters: dict[str, Any], tried: Results) -> tuple[str, ...]:
+def _edges(chosen: dict[str, Any], tried: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Which of the chosen parameters are the least or the largest of those that were tried."""
     found = []
-    for name, values in tried.parameters.items():
-        value = parameters.get(name)
-        numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
-        if name in parameters and len(numbers) > 1 and value in (min(numbers), max(numbers)):
-            found.append(f"{name} = {value:g}")
+    for name, value in chosen.items():
+        # The grid of steps may depend on the other parameters.
+        alike = [s for s in tried if name != "step" or {**s, "step": None} == {**chosen, "step": None}]
+        numbers = {s[name] for s in alike if isinstance(s[name], int | float) and not isinstance(s[name], bool)}
+        if len(numbers) > 1 and value in (min(numbers), max(numbers)):
+            found.append(f"{name} = {value:.3g}")
     return tuple(found)
+
+
+def edge_notes(choices: Mapping[str, Tuned], *, once: bool = True) -> list[str]:
+    """A line for each family that has a choice at an edge of its grid; `once` says whether those for all T count."""
+    notes = []
+    for label, found in choices.items():
+        at: dict[str, list[str]] = {}
+        places = ({"once": found.once} if once else {}) | {f"T = {T:,}": one for T, one in found.each.items()}
+        for place, choice in places.items():
+            for edge in choice.edges:
+                at.setdefault(edge, []).append(place)
+        words = [f"{edge} ({'all' if len(where) == len(places) else ', '.join(where)})" for edge, where in at.items()]
+        if words:
+            notes.append(f"{label}: {'; '.join(words)}")
+    return notes
 
 
 def method_table(parameters: dict[str, Any], comment: str, rounds: int | None = None) -> str:
@@ -61,9 +101,25 @@ def method_table(parameters: dict[str, Any], comment: str, rounds: int | None = 
     return f"\n# {comment}\n[[method]]\n" + "".join(f"{name} = {_toml(value)}\n" for name, value in values.items())
 
 
+def method_tables(choices: Mapping[str, Tuned]) -> str:
+    """The tables of all choices, once and at every horizon."""
+    text = ""
+    for label, found in choices.items():
+        text += method_table(found.once.method, f"{label}, tuned once{_noted(found.once)}")
+        for T, choice in found.each.items():
+            text += method_table(choice.method, f"{label}, tuned at T = {T:,}{_noted(choice)}", rounds=T)
+    return text
+
+
+def _noted(choice: Choice) -> str:
+    return f"; at the edge of its grid: {', '.join(choice.edges)}" if choice.edges else ""
+
+
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {_toml(item)}" for name, item in value.items()) + "}"
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 

@@ -6,26 +6,30 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from fastldp.reproduction.series import Series
 
 MARKERS = "osD^vP"
+# Of the width that the curves have.
+BESIDE = 0.008
 
 
 def draw_bars(ax: Axes, series: Sequence[Series]) -> None:
-    """Means with one standard deviation either side."""
+    """Means with one standard deviation either side, those of one x beside one another."""
     for k, one in enumerate(series):
+        aside = BESIDE * (k - (len(series) - 1) / 2) * (one.x[-1] - one.x[0])
         # On a log axis the lower end of a bar must stay above zero.
         bars = np.minimum(one.std, 0.99 * one.mean), one.std
         ax.errorbar(
-            one.x,
+            one.x + aside,
             one.mean,
             yerr=bars,
             color=f"C{k}",
             # Broken lines lie on top, so that curves that coincide are both seen.
             linestyle="--" if k % 2 else "-",
             zorder=3 if k % 2 else 2,
-            marker=MARKERS[k],
+            marker=MARKERS[k % len(MARKERS)],
             markersize=4,
             capsize=2,
             label=one.label,
@@ -47,12 +51,27 @@ def same_limits(axes: Sequence[Axes], series: Sequence[Series]) -> None:
     high = max(float((one.mean + one.std).max()) for one in series)
     for ax in axes:
         # Room for the legend above.
-        ax.set_ylim(0.6 * low, 8.0 * high)
+        ax.set_ylim(0.6 * low, 4.0 * high)
+
+
+def draw_bound(ax: Axes, bound: Series) -> None:
+    """A bound, drawn where it is in sight; as words in the legend where it would press the curves together."""
+    if bound.mean.max() < ax.get_ylim()[1]:
+        ax.plot(bound.x, bound.mean, color="0.5", linestyle=":", label=bound.label)
+    else:
+        low, high = (f"{value:.3g}" for value in (bound.mean.min(), bound.mean.max()))
+        ax.plot([], [], " ", label=f"{bound.label}: {low if low == high else f'{low} to {high}'}, off the scale")
 
 
 def finish(ax: Axes, x: str, y: str) -> None:
     ax.set_yscale("log")
+    # A decade has few ticks; those at 2 and 5 are labelled too, in plain numbers.
+    ax.yaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+    for which in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
+        which(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.set_xlabel(x)
     ax.set_ylabel(y)
     ax.grid(True, which="major", alpha=0.3)
-    ax.legend(frameon=False, fontsize=8, loc="best")
+    # Short names fit beside one another.
+    longest = max(len(label) for label in ax.get_legend_handles_labels()[1])
+    ax.legend(frameon=False, fontsize=8, loc="upper left", ncols=2 if longest <= 22 else 1)

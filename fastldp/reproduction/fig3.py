@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fastldp.reproduction.choosing import Choice, best, method_table
+from fastldp.reproduction.choosing import Choice, method_table, tuned
 from fastldp.reproduction.experiment import Experiment, save_csv
 from fastldp.reproduction.series import Series, along_rounds
 from fastldp.reproduction.verdicts import LOSS, NEAR, Verdict, higher, keeps, near
@@ -123,7 +123,7 @@ class Figure3(Experiment):
 def chosen(tried: Results, epsilon: float) -> tuple[int, Choice]:
     """The horizon of the search, and what classified most images there."""
     family = {"method": "PrimalDual", "epsilon": epsilon}
-    ((horizon, choice),) = best(tried, measure="test_accuracy", also=tuple(CHOSEN), **family).items()
+    ((horizon, choice),) = tuned(tried, measure="test_accuracy", also=tuple(CHOSEN), **family).each.items()
     return horizon, choice
 
 

@@ -65,6 +65,15 @@ def over_horizons(label: str, results: Results, chosen: dict[int, dict[str, Any]
     return Series(label, np.array(list(chosen)), np.array(values), tuple(parameters))
 
 
+PLANNED = {"method": "PrimalDual", "step": "planned", "allocation": "planned"}
+
+
+def planned(results: Results, **where: Any) -> Series:
+    """The final errors of Algorithm 1 as it was planned, at the horizons it could be."""
+    horizons = results.where(**PLANNED, **where).parameters["rounds"]
+    return over_horizons("planned", results, dict.fromkeys(sorted(horizons), PLANNED), **where)
+
+
 def along_rounds(
     label: str, results: Results, rounds: int, method: dict[str, Any], *, measure: str = "optimality", **where: Any
 ) -> Series:

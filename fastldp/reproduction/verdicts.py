@@ -15,6 +15,8 @@ from fastldp.reproduction.series import Series
 SURE = 2.0
 # Errors that differ by less are alike.
 ALIKE = 0.2
+# A lead of less decides nothing, however sure: runs with the same noise can show a lead of any size.
+LEAD = 0.01
 # So many points are near an accuracy, and so many are no loss.
 NEAR, LOSS = 0.05, 0.02
 TEST_IMAGES = 10_000
@@ -94,8 +96,10 @@ def decreases(where: str, claim: str, series: Series, to: int) -> Verdict:
 
 def better(where: str, claim: str, first: Series, second: Series) -> Verdict:
     """Whether the first is better at the largest horizon."""
-    measured = f"{first.mean[-1]:.3g} against {second.mean[-1]:.3g} at T = {first.x[-1]:,}"
-    return Verdict(where, claim, measured, _decided(sign_of(second.values[-1] - first.values[-1])))
+    ours, theirs = first.mean[-1], second.mean[-1]
+    measured = f"{ours:.3g} against {theirs:.3g} at T = {first.x[-1]:,}"
+    leads = abs(ours - theirs) > LEAD * min(ours, theirs)
+    return Verdict(where, claim, measured, _decided(sign_of(second.values[-1] - first.values[-1]) if leads else 0))
 
 
 # Accuracies are shares of test images, whose number limits them as the number of runs does: both count.

@@ -10,7 +10,7 @@ from fastldp import engine
 from fastldp.algorithms import Schedule
 from fastldp.block import lane_mates, lanes_of
 from fastldp.composite import Composite
-from fastldp.recording import Plan
+from fastldp.recording import Timetable
 from fastldp.sweeping.ground import Ground
 from fastldp.sweeping.work import Pending
 
@@ -39,9 +39,9 @@ class Task(NamedTuple):
     """How long they may take; an estimate."""
 
 
-def shape_of(problem: Composite, schedule: Schedule, plan: Plan) -> Shape:
+def shape_of(problem: Composite, schedule: Schedule, timetable: Timetable) -> Shape:
     steps = schedule.program.local_steps
-    return Shape(lane_mates(problem, schedule, plan), steps, engine.nanoseconds(problem, steps))
+    return Shape(lane_mates(problem, schedule, timetable), steps, engine.nanoseconds(problem, steps))
 
 
 def blocks_of(

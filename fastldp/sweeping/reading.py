@@ -454,6 +454,9 @@ def flat(parameters: dict[str, Any]) -> dict[str, Any]:
         elif section == "method":
             columns["method"] = values["name"]
             columns |= {name: value for name, value in values.items() if name != "name"}
+            if isinstance(prior := values.get("prior"), dict):
+                columns |= {f"prior_{name}": value for name, value in prior.items() if name != "name"}
+                columns["prior"] = "given"
         elif section == "record":
             # Runs that were recorded otherwise are other runs, with the same noise.
             kept = [name for name in ("objective", "models") if values.get(name)]

@@ -165,7 +165,7 @@ def forecast(
 
 
 def sweep(
-    spec: str | os.PathLike[str],
+    spec: str | os.PathLike[str] | specs.Spec,
     path: str | os.PathLike[str],
     *,
     backend: str = "threads",
@@ -185,7 +185,7 @@ def sweep(
 
     Parameters
     ----------
-    spec : a TOML file, or a text; its keys are in `fastldp/sweeping/SPEC.md`.
+    spec : a TOML file, or a text; its keys are in `fastldp/sweeping/SPEC.md`. Or what `sweeping.spec.read` made of one.
     path : the HDF5 file; made where it is not there, added to where it is.
     backend : ``"threads"``, ``"loky"``, ``"dask"`` or ``"ray"``; the numbers are the same bits on all.
     address : of a Dask or Ray cluster; one is started on this machine where it is not given.
@@ -226,7 +226,7 @@ def sweep(
     backends.check(backend, address)
     real("leg_seconds", leg_seconds, "give a number of seconds > 0", above=0)
     began = time.perf_counter()
-    read = specs.read(spec, given, quick=quick, synthetic=synthetic)
+    read = spec if isinstance(spec, specs.Spec) else specs.read(spec, given, quick=quick, synthetic=synthetic)
     target = Path(path)
     if not resume and (target.exists() or parts_of(target)):
         raise StoreError(f"{target}: there are results already; resume=True adds to them, or choose another file")
@@ -283,7 +283,7 @@ class _Writer:
     def take(self, batch: Batch) -> None:
         for key, ledger in batch.ledgers.items():
             if key not in self._rows or ledger is not None:
-                self._rows[key] = SettingRow(self._cards[key], ledger, self._settings[key].plan.rounds)
+                self._rows[key] = SettingRow(self._cards[key], ledger, self._settings[key].timetable.rounds)
         for leg in batch.legs:
             self._legs.append(leg)
             place = leg.key, leg.repetition
@@ -400,9 +400,11 @@ def _bytes(spec: Spec, missing: Runs) -> int:
         problem = spec.grounds[setting.ground].subjects[0].problem
         d = problem.d
         a_record = 2 + len(problem.measures) * setting.wanted.objective + d * setting.wanted.models
-        runs += 8 * (a_record * setting.plan.rounds.size + d + 16)
+        runs += 8 * (a_record * setting.timetable.rounds.size + d + 16)
     settings = {run.setting.key: run.setting for run in missing.values()}
-    return runs + sum(8 * (s.rounds * (s.budget is not None) + s.plan.rounds.size) + 1000 for s in settings.values())
+    return runs + sum(
+        8 * (s.rounds * (s.budget is not None) + s.timetable.rounds.size) + 1000 for s in settings.values()
+    )
 
 
 def _compile(spec: Spec, missing: Runs, stop: threading.Event) -> None:

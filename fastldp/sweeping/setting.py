@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from fastldp.algorithms import Algorithm
 from fastldp.composite import Composite
 from fastldp.privacy.budget import Budget
-from fastldp.recording import Plan
+from fastldp.recording import Timetable
 
+# Parameters that came later: left out where they are not given, so that runs made before are known again.
+LATER = ("prior",)
 # Longer arrays are known by their digest.
 LONGEST_LIST = 64
 
@@ -47,7 +49,7 @@ class Setting:
     method: Algorithm
     budget: Budget | None
     rounds: int
-    plan: Plan
+    timetable: Timetable
     wanted: Wanted
     seed: int
     key: str
@@ -97,11 +99,14 @@ def _counted(value: Any) -> Any:
 def described(thing: Any) -> dict[str, Any]:
     """A method, regularizer or budget by its name and fields, in plain values."""
     values = {field.name: plain(getattr(thing, field.name)) for field in fields(thing)}
-    return {"name": type(thing).__name__, **values}
+    kept = {name: value for name, value in values.items() if value is not None or name not in LATER}
+    return {"name": type(thing).__name__, **kept}
 
 
 def plain(value: Any) -> Any:
-    """Arrays as lists, or by their digest where they are long."""
+    """Arrays as lists, or by their digest where they are long; what has fields by those."""
+    if is_dataclass(value):
+        return described(value)
     if isinstance(value, np.ndarray | list | tuple):
         array = np.asarray(value, dtype=np.float64)
         if array.size <= LONGEST_LIST:

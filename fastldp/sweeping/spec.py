@@ -18,9 +18,10 @@ from fastldp.composite import Composite
 from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.errors import ArgumentError, SpecError
 from fastldp.mlp import MLP
+from fastldp.planning.prior import Prior
 from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
-from fastldp.recording import Every, Final, Plan, plan
+from fastldp.recording import Every, Final, Timetable, timetable
 from fastldp.regularizers import Regularizer
 from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_sampler
 from fastldp.sweeping.document import Document, Table
@@ -124,7 +125,7 @@ class _Reader:
         self.settings: list[Setting] = []
         self.cards: dict[str, Card] = {}
         self.shapes: dict[str, Shape] = {}
-        self._records: dict[tuple[int, int, bool], tuple[Plan, Wanted]] = {}
+        self._records: dict[tuple[int, int, bool], tuple[Timetable, Wanted]] = {}
 
     def spec(self) -> Spec:
         with self.root.blame():
@@ -201,6 +202,8 @@ class _Reader:
                 own = "rounds" in choice
                 horizons = [choice.pop("rounds")] if own else [c["rounds"] for c in self._root_axis("rounds", None)]
                 with table.blame():
+                    if isinstance(choice.get("prior"), dict):
+                        choice["prior"] = self._prior(table, choice["prior"])
                     method = self._made(table, kind, choice)
                 with (table if own else self.root).blame():
                     remedy = "give a whole number ≥ 1, a list or a range of them"
@@ -220,6 +223,12 @@ class _Reader:
             return kind(**choice)
         except TypeError as error:  # a parameter without default is missing
             table.refuse("name", f"{kind.__name__}: {error}")
+
+    def _prior(self, table: Table, values: dict[str, Any]) -> Prior:
+        inner = Table(self.document, (*table.path, "prior"), values)
+        with inner.blame():
+            made: Prior = self._made(inner, Prior, values)
+        return made
 
     def _regularizer(self, table: Table, value: Any) -> Regularizer:
         values = dict(value) if isinstance(value, dict) else {"name": value}
@@ -325,17 +334,17 @@ class _Reader:
             "regularizer": described(problem.regularizer),
         }
 
-    def _record(self, rounds: int, problem: Composite) -> tuple[Plan, Wanted]:
+    def _record(self, rounds: int, problem: Composite) -> tuple[Timetable, Wanted]:
         if (rounds, problem.n, problem.has_optimum) not in self._records:
             self._records[rounds, problem.n, problem.has_optimum] = self._record_of(rounds, problem)
         return self._records[rounds, problem.n, problem.has_optimum]
 
-    def _record_of(self, rounds: int, problem: Composite) -> tuple[Plan, Wanted]:
+    def _record_of(self, rounds: int, problem: Composite) -> tuple[Timetable, Wanted]:
         found = self.document.tables("record")
         # Without an optimum there would be no error to record, so measures are.
         measured = not problem.has_optimum
         if not found:
-            return plan(None, rounds, problem.n), Wanted("default", objective=measured, models=False)
+            return timetable(None, rounds, problem.n), Wanted("default", objective=measured, models=False)
         if len(found) > 1:
             found[1].refuse("", "all runs are recorded in one way: write one table [record]")
         table = found[0]
@@ -363,7 +372,7 @@ class _Reader:
                 "rounds": f"rounds {digest(repr(values.get('rounds')))[:8]}",
             }
             wanted = Wanted(words.get(way, way), values.get("objective", measured), values.get("models", False))
-            return plan(record, rounds, problem.n), wanted
+            return timetable(record, rounds, problem.n), wanted
 
     def _within(self, table: Table, wanted: Any, rounds: int) -> Any:
         """Of the listed rounds those a horizon has; it must have one."""

@@ -19,7 +19,7 @@ from fastldp import engine
 from fastldp.block import Block, Lane, Runs
 from fastldp.kernels.chacha import key_of
 from fastldp.measures import measured
-from fastldp.recording import Plan
+from fastldp.recording import Timetable
 from fastldp.sweeping.ground import Ground
 from fastldp.sweeping.setting import Setting
 
@@ -144,22 +144,22 @@ def _lanes(ground: Ground, mates: Sequence[Pending]) -> tuple[list[Lane], int]:
     window = max(1, MOST_BYTES // (8 * len(mates) * problem.d))
     begin = mates[0].done
     # All end where the first of them has recorded all it may.
-    end = min(_last(mine[0].setting.plan, begin, window) for mine in by_setting.values())
+    end = min(_last(mine[0].setting.timetable, begin, window) for mine in by_setting.values())
     places: dict[tuple[str, int], Lane] = {}
     for key, mine in by_setting.items():
         setting = mine[0].setting
         subject = ground.subjects[setting.subject]
-        recorded = setting.plan.rounds
-        plan = Plan(recorded[(recorded > begin) & (recorded <= end)], setting.plan.worker)
+        recorded = setting.timetable.rounds
+        timetable = Timetable(recorded[(recorded > begin) & (recorded <= end)], setting.timetable.worker)
         keys = np.stack([key_of(setting.seed, mate.repetition) for mate in mine])
-        runs = Runs(subject.problem, ground.schedule(setting), subject.start, keys, plan, subject.optimum)
+        runs = Runs(subject.problem, ground.schedule(setting), subject.start, keys, timetable, subject.optimum)
         places |= {(key, mate.repetition): Lane(runs, row) for row, mate in enumerate(mine)}
     return [places[mate.setting.key, mate.repetition] for mate in mates], end
 
 
-def _last(plan: Plan, begin: int, window: int) -> int:
-    """The last round that may be recorded, of a plan that goes on after `begin`."""
-    ahead = plan.rounds[plan.rounds > begin]
+def _last(timetable: Timetable, begin: int, window: int) -> int:
+    """The last round that may be recorded, of a timetable that goes on after `begin`."""
+    ahead = timetable.rounds[timetable.rounds > begin]
     return int(ahead[window - 1]) if ahead.size > window else NEVER
 
 
@@ -181,7 +181,7 @@ def _leg(mate: Pending, lane: Lane, memory: Array | None, seconds: float) -> Leg
     # A run that diverged is noticed at the end of a segment, which depends on its neighbours: it ends where it failed.
     end = failed or int(runs.done[row])
     outcome = DIVERGED if failed else COMPLETED if memory is None else RUNNING
-    reached = slice(0, int(np.searchsorted(runs.plan.rounds, end, side="right")))
+    reached = slice(0, int(np.searchsorted(runs.timetable.rounds, end, side="right")))
     scale = float(runs.optimum @ runs.optimum) or 1.0
     with np.errstate(over="ignore"):  # of a run that diverged
         columns = {"consensus": runs.consensus[row, reached], "distance": runs.distance[row, reached] / scale}
@@ -220,4 +220,4 @@ def rehearse(ground: Ground, mates: Sequence[Pending], seconds: float = 0.0) -> 
 
 def _recorded_once(setting: Setting) -> Setting:
     """The same, recorded at the first round alone."""
-    return replace(setting, plan=Plan(np.array([1]), setting.plan.worker))
+    return replace(setting, timetable=Timetable(np.array([1]), setting.timetable.worker))

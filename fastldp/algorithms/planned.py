@@ -1,0 +1,68 @@
+"""What the methods share where their step is planned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.composite import Composite
+from fastldp.errors import ArgumentError
+from fastldp.planning.facts import Facts
+from fastldp.planning.plan import Plan, Way, checked_prior, planned
+from fastldp.planning.prior import Prior
+from fastldp.validation import real
+
+PLANNED = "planned"
+EXACT = "exact"
+
+
+def checked_step(step: Any) -> float | str:
+    """A number, or the word."""
+    if isinstance(step, str) and step == PLANNED:
+        return PLANNED
+    return real("step", step, 'give a finite number > 0, or "planned"', above=0)
+
+
+def check_prior(prior: Any, *, planned: bool) -> None:
+    """Refuse a prior that is none, or that nothing is planned by."""
+    if isinstance(prior, str) and prior != EXACT:
+        raise ArgumentError("prior", prior, 'give a Prior(norm=1.0, spectrum=None), or "exact"')
+    if prior is not None and not isinstance(prior, str):
+        checked_prior(prior)
+    if prior is not None and not planned:
+        raise ArgumentError("prior", prior, 'only a plan has a prior; give step="planned" too')
+
+
+def refuse_without_budget(step: Any) -> None:
+    if step == PLANNED:
+        raise ArgumentError("step", step, "a plan weighs the noise of a budget=; without noise give a number")
+
+
+def grounds_of(problem: Composite, prior: Prior | str | None) -> tuple[Facts, Prior]:
+    """What a run is planned by; the ledger says what of it was read off the data."""
+    return problem.facts_of_data(), problem.exact_prior() if prior == EXACT else checked_prior(prior)
+
+
+def read_by_plan(problem: Composite, prior: Prior | str | None, *, bounded: bool) -> list[str]:
+    """What a plan reads off the data beside the gradient bound, which is public where gradients are bounded so."""
+    read = []
+    if not (problem.public_radius and (not bounded or problem.bound_source == "public")):
+        read.append("the length of the rows")
+    return [*read, "the prior"] if prior == EXACT else read
+
+
+def planned_descent(
+    problem: Composite,
+    prior: Prior | str | None,
+    rho: NDArray[np.float64],
+    bound: float,
+    local_steps: int,
+    server_step: float,
+    rounds: int,
+) -> Plan:
+    """The step of a baseline: equal noise for gradients clipped at a bound, and steps of at most 1/L."""
+    facts, assumed = grounds_of(problem, prior)
+    way = Way(parts=1, limit=1 / facts.smoothness, local_steps=local_steps, server_step=server_step)
+    return planned(facts, assumed, rho, 2 * bound / problem.sizes, way, rounds=rounds, allocation="static")

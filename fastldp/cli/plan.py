@@ -1,0 +1,54 @@
+"""`fastldp plan`: which step and which noise suit a budget, from public numbers alone."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import fastldp as fl
+from fastldp import figures
+from fastldp.planning.plan import ALLOCATIONS
+from fastldp.privacy import METHODS
+
+SUMMARY = "plan the step and the noise of a budget, from public numbers alone"
+EXAMPLES = """\
+examples:
+  fastldp plan --samples 100 --dimension 22 --bound 1.3 --l2 0.1
+  fastldp plan --samples 561 --dimension 123 --bound 3.75 --l2 0.1 --rounds 2000 --norm 2 --plot plan.png
+  fastldp plan --samples 561 --dimension 123 --bound 3.75 --l2 0.1 --accounting gdp --epsilon 0.5
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--workers", type=int, default=20, help="n (%(default)s)")
+    parser.add_argument("--samples", type=int, required=True, help="m, of each worker")
+    parser.add_argument("--dimension", type=int, required=True, help="d")
+    parser.add_argument("--bound", type=float, required=True, help="B, which no sample's gradient exceeds")
+    parser.add_argument("--l2", type=float, default=0.1, help="weight of ½‖x‖² (%(default)s)")
+    parser.add_argument("--epsilon", type=float, default=1.0, help="ε (%(default)s)")
+    parser.add_argument("--delta", type=float, default=1e-4, help="δ (%(default)s)")
+    parser.add_argument("--accounting", choices=METHODS, default="zcdp", help="paper's or exact (%(default)s)")
+    parser.add_argument("--allocation", choices=ALLOCATIONS, default="planned", help="(%(default)s)")
+    parser.add_argument("--rounds", type=int, help="T (the fewest that suffice)")
+    parser.add_argument("--norm", type=float, default=1.0, help="‖x*‖ as assumed (%(default)s)")
+    parser.add_argument("--spectrum", type=float, help="every eigenvalue of the Hessian as assumed (l2 + B²/(4d))")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a picture: .png, .pdf or .svg")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.plot:
+        figures.require_format(arguments.plot)
+    facts = fl.Facts([arguments.samples] * arguments.workers, arguments.dimension, arguments.bound, arguments.l2)
+    made = fl.plan(
+        facts,
+        fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting),
+        rounds=arguments.rounds,
+        prior=fl.Prior(arguments.norm, arguments.spectrum),
+        allocation=arguments.allocation,
+    )
+    print(made.summary())
+    if arguments.plot:
+        arguments.plot.parent.mkdir(parents=True, exist_ok=True)
+        figures.save(made.plot(), arguments.plot)
+        print(f"picture  {arguments.plot}")
+    return 0

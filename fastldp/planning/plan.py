@@ -1,0 +1,211 @@
+"""A plan: the step and the noise of every round that suit a budget, and the error to expect of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.errors import ArgumentError
+from fastldp.planning.facts import Facts
+from fastldp.planning.prediction import Curve, curve, expected, log_weights
+from fastldp.planning.prior import Prior
+from fastldp.privacy.allocation import (
+    LARGEST_VARIANCE,
+    dynamic_variances,
+    factors_of,
+    planned_variances,
+    static_variances,
+)
+from fastldp.privacy.budget import Budget
+from fastldp.validation import integer, known_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Array = NDArray[np.float64]
+
+ALLOCATIONS = ("planned", "dynamic", "static")
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What `plan` chose, and what it expects of it."""
+
+    step: float
+    """γ."""
+    rounds: int
+    """T."""
+    tau: float
+    """γT/n, the one number that was chosen."""
+    smallest_rounds: int
+    """The fewest rounds that reach τ, with γ at its limit: more of them cost time and gain next to nothing."""
+    start_error: float
+    """What is left of ‖x¹ − x*‖² after the last round."""
+    noise_error: float
+    """What the noise adds to E‖x̄ − x*‖²."""
+    allocation: str
+    shape: Array = field(repr=False)
+    """(T,): the variances of the rounds, up to each worker's factor."""
+    factors: Array = field(repr=False)
+    """(n,): a worker's variances are its factor times the shape."""
+    prior: Prior = field(repr=False)
+    read_off_data: str
+    """What of the facts was not public but read off the data."""
+    curve: Curve = field(repr=False)
+    """The error against τ."""
+
+    @property
+    def error(self) -> float:
+        """E‖x̄ − x*‖² to expect after the last round."""
+        return self.start_error + self.noise_error
+
+    @property
+    def relative_error(self) -> float:
+        """The same over ‖x¹ − x*‖², as `optimality` has it for a start at zero."""
+        return self.error / self.prior.norm**2
+
+    @property
+    def variances(self) -> Array:
+        """ξ² of every round: (T,), or (n, T) where workers differ."""
+        if (self.factors == self.factors[0]).all():
+            return np.asarray(self.factors[0] * self.shape)
+        return np.outer(self.factors, self.shape)
+
+    def summary(self) -> str:
+        """As an aligned table."""
+        parts = f"{self.start_error:.4g} left of the start, {self.noise_error:.4g} by the noise"
+        rows = [
+            ("time", f"τ = γT/n = {self.tau:.4g}"),
+            ("step", f"γ = {self.step:.6g} for T = {self.rounds:,}; T ≥ {self.smallest_rounds:,} suffices"),
+            ("variances", f"{self.allocation}, {self.shape.min():.4g} to {self.shape.max():.4g}"),
+            ("error expected", f"E‖x̄ − x*‖² = {self.error:.4g}: {parts}"),
+            ("prior", self.prior.summary()),
+            ("read off data", self.read_off_data or "nothing"),
+        ]
+        return "\n".join(f"  {name:<15} {text}" for name, text in rows)
+
+    def line(self) -> str:
+        """In one line, for a ledger."""
+        return (
+            f"τ = {self.tau:.4g}, step {self.step:.6g}; error expected {self.error:.4g}, {self.noise_error:.4g} of it "
+            f"by the noise, where {self.prior.summary()}"
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """The error expected against τ, and the choice."""
+        from fastldp.figures import plot_plan
+
+        return plot_plan(self, ax)
+
+
+def plan(
+    facts: Facts,
+    budget: Budget,
+    *,
+    rounds: int | None = None,
+    prior: Prior | None = None,
+    allocation: str = "planned",
+) -> Plan:
+    """The step and the variances of Algorithm 1 with the least error to expect, from public numbers alone.
+
+    Parameters
+    ----------
+    facts : `problem.facts`, or `Facts(...)`.
+    rounds : T; the fewest that reach the least error where it is not given.
+    prior : `Prior(norm=1.0)` where it is not given.
+    allocation : ``"planned"``, the best for the prior, or ``"dynamic"`` (the paper's) or ``"static"``.
+
+    >>> import fastldp as fl
+    >>> facts = fl.Facts(sizes=[100] * 20, dimension=22, bound=1.3, l2=0.1)
+    >>> made = fl.plan(facts, fl.Budget(1.0, 1e-4), rounds=2000)
+    >>> print(f"γ = {made.step:.3f}, τ = {made.tau:.2f}, error {made.error:.3f}, T ≥ {made.smallest_rounds}")
+    γ = 0.057, τ = 5.67, error 0.237, T ≥ 454
+    """
+    if not isinstance(facts, Facts):
+        raise ArgumentError("facts", facts, "a plan depends on public numbers only; give problem.facts, or Facts(...)")
+    if not isinstance(budget, Budget):
+        raise ArgumentError("budget", budget, "a plan weighs the noise of a budget; give a Budget(epsilon, delta)")
+    prior = checked_prior(prior)
+    known_name("allocation", allocation, ALLOCATIONS)
+    if rounds is not None:
+        rounds = integer("rounds", rounds, "give a whole number ≥ 1", at_least=1)
+    rho = budget.rho_of_workers(facts.n)
+    way = Way(parts=facts.n, limit=facts.step_limit)
+    return planned(facts, prior, rho, facts.sensitivity, way, rounds=rounds, allocation=allocation)
+
+
+def checked_prior(prior: Any) -> Prior:
+    if prior is not None and not isinstance(prior, Prior):
+        raise ArgumentError("prior", prior, "give a Prior(norm=1.0, spectrum=None)")
+    return prior or Prior()
+
+
+class Way(NamedTuple):
+    """How a method descends: the average moves by step · server_step against the mean of the releases."""
+
+    parts: int
+    """A release is of ∇fᵢ over so many parts."""
+    limit: float
+    """The largest step."""
+    local_steps: int = 1
+    server_step: float = 1.0
+
+
+def planned(
+    facts: Facts,
+    prior: Prior,
+    rho: Array,
+    sensitivity: Array,
+    way: Way,
+    *,
+    rounds: int | None,
+    allocation: str,
+    step: float | None = None,
+    largest: float = LARGEST_VARIANCE,
+) -> Plan:
+    """The plan for these budgets and sensitivities of the workers; with a step, what to expect of that one."""
+    modes, n = prior.modes(facts), facts.n
+    least, factors = factors_of(sensitivity, rho)
+    price = way.parts**2 * float(np.mean(sensitivity**2 / rho)) / (2 * n)
+    decay = min(facts.l2, float(n))  # n min{μ_f, 1}
+    found = curve(modes, price, allocation, decay)
+    # How far a round with a step of one goes in the time τ.
+    pace = way.local_steps * way.server_step / way.parts
+    fewest = math.ceil(found.best() / (way.limit * pace))
+    rounds = fewest if rounds is None else rounds
+    if step is None:
+        if rounds < fewest:
+            raise ArgumentError(
+                "rounds",
+                rounds,
+                f"too few for the plan, whose step would exceed its limit of {way.limit:.4g}; give {fewest:,} or more, "
+                "or a step= of your own",
+            )
+        step = found.best() / (rounds * pace)
+    releases, rate = way.local_steps * rounds, step * way.server_step / way.parts
+    of_least = {"rho": float(rho[least]), "sensitivity": float(sensitivity[least])}
+    if allocation == "planned":
+        shape = planned_variances(log_weights(modes, rate, releases), **of_least, largest=largest)
+    elif allocation == "dynamic":
+        shape = dynamic_variances(releases, contraction=rate * decay, **of_least, largest=largest)
+    else:
+        shape = static_variances(releases, **of_least)
+    start, noise = expected(modes, rate, (step * way.server_step) ** 2 * float(factors.mean()) / n * shape)
+    return Plan(
+        step=step,
+        rounds=rounds,
+        tau=rate * releases,
+        smallest_rounds=fewest,
+        start_error=start,
+        noise_error=noise,
+        allocation=allocation,
+        shape=shape,
+        factors=factors,
+        prior=prior,
+        read_off_data=facts.read_off_data,
+        curve=found,
+    )

@@ -1,0 +1,157 @@
+"""The planner, on the paper's data: what it promises, what it does, and what a wrong prior costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from fastldp.planning import Prior, plan
+from fastldp.reproduction.choosing import edge_notes, method_table, tuned
+from fastldp.reproduction.drawing import draw_bars, finish
+from fastldp.reproduction.experiment import Experiment, save_csv
+from fastldp.reproduction.series import PLANNED, Series, over_horizons
+from fastldp.reproduction.verdicts import Verdict, better, levels_off, sign_of
+
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""What a wrong prior is wrong by."""
+EXCESS = 0.1
+"""What a plan may be worse by than a search, to be called as good."""
+
+
+class Found(NamedTuple):
+    """On one set of data."""
+
+    data: str
+    series: list[Series]
+    """Planned, planned by all that can be known, the paper's, the best of the search."""
+    expected: dict[str, float]
+    """The error to expect of the plans, by one who knows all; by their series."""
+    wrong: NDArray[np.float64]
+    """(factors of the spectrum, factors of the norm, runs): the error after the last horizon."""
+
+
+class Planner(Experiment):
+    """Beyond the paper."""
+
+    name: ClassVar[str] = "planner"
+
+    def run(self) -> list[Verdict]:
+        found = [self._on(data) for data in ("ijcnn1", "a6a")]
+        self.save_figure(_drawn(found))
+        self.save_series(series.named(f"{one.data}: {series.label}") for one in found for series in one.series)
+        save_csv(self.path("-prior.csv"), ("data", "norm", "spectrum", "runs", "mean", "std"), _wrong_rows(found))
+        self.path(".md").write_text("\n".join(_table(one) for one in found), encoding="utf-8")
+        return [verdict for one in found for verdict in _verdicts(one)]
+
+    def _on(self, data: str) -> Found:
+        recipe = f"planner-{data}"
+        searched = tuned(self.sweep(f"{recipe}-tuning", into=f"{recipe}-tuning.h5"), method="PrimalDual")
+        self.note_edges(recipe, edge_notes({"the search": searched}, once=False))
+        chosen = {T: choice.method for T, choice in searched.each.items()}
+        horizons = list(chosen)
+        problem, budget = self.problem(f"{recipe}-tuning")
+        facts = problem.facts_of_data()
+        (rate,) = Prior().modes(facts).rates
+        priors = [{"norm": a, "spectrum": float(f"{b * rate:.6g}")} for b in FACTORS for a in FACTORS]
+        added = "".join(method_table(chosen[T], f"the best of the search at T = {T:,}", rounds=T) for T in horizons)
+        for prior in priors:
+            added += method_table({**PLANNED, "prior": prior}, "a wrong prior", rounds=horizons[-1])
+        runs = self.sweep(recipe, into=f"{recipe}.h5", added=added)
+
+        def ends(label: str, **method: Any) -> Series:
+            return over_horizons(label, runs, dict.fromkeys(horizons, method))
+
+        series = [
+            ends("planned, public prior", **PLANNED, prior=None),
+            ends("planned, true H and x*", **PLANNED, prior="exact"),
+            ends("paper: γ = 1/4, dynamic", method="PrimalDual", step=None, allocation="dynamic"),
+            over_horizons("best of a search", runs, chosen),
+        ]
+        at_last = runs.where(**PLANNED, prior="given", rounds=horizons[-1])
+        wrong = [
+            at_last.where(prior_norm=prior["norm"], prior_spectrum=prior["spectrum"]).table()["optimality"]
+            for prior in priors
+        ]
+        exact = problem.exact_prior()
+        truly = plan(facts, budget, prior=exact)
+        as_known = float(np.interp(plan(facts, budget).tau, truly.curve.taus, truly.curve.error))
+        expected = dict(zip((s.label for s in series), (as_known / exact.norm**2, truly.relative_error), strict=False))
+        return Found(self.data, series, expected, np.array(wrong).reshape(len(FACTORS), len(FACTORS), -1))
+
+
+def _drawn(found: list[Found]) -> Figure:
+    figure = Figure(figsize=(10.0, 7.0), layout="constrained")
+    for k, one in enumerate(found):
+        above, below = figure.add_subplot(2, 2, 1 + k), figure.add_subplot(2, 2, 3 + k)
+        draw_bars(above, one.series)
+        finish(above, "total communication rounds T", "optimality error after T rounds")
+        above.set_title(f"{one.data}: the plan, the paper, a search")
+        means, spreads = one.wrong.mean(axis=2), one.wrong.std(axis=2)
+        for b, factor in enumerate(FACTORS):
+            below.errorbar(
+                FACTORS,
+                means[b],
+                yerr=spreads[b],
+                color=f"C{b}",
+                marker="o",
+                markersize=4,
+                capsize=2,
+                label=f"spectrum × {factor:g}",
+            )
+        finish(below, "assumed ‖x*‖", "optimality error")
+        below.set_xscale("log", base=2)
+        below.set_xticks(FACTORS, [f"{factor:g}" for factor in FACTORS])
+        below.set_title(f"{one.data}: a wrong prior, T = {one.series[0].x[-1]:,}")
+    figure.suptitle(f"n = 20, (1, 1e-4)-LDP, {found[0].series[0].values.shape[1]} runs each")
+    return figure
+
+
+def _wrong_rows(found: list[Found]) -> Iterator[tuple[Any, ...]]:
+    for one in found:
+        for b, spectrum in enumerate(FACTORS):
+            for a, norm in enumerate(FACTORS):
+                values = one.wrong[b, a]
+                yield one.data, norm, spectrum, values.size, float(values.mean()), float(values.std())
+
+
+def _table(one: Found) -> str:
+    """Markdown: the errors at every horizon, and those that were expected."""
+    horizons = one.series[0].x.tolist()
+    lines = [f"| {one.data} | expected | " + " | ".join(f"T = {T:,}" for T in horizons) + " |"]
+    lines.append("|---" * (len(horizons) + 2) + "|")
+    for series in one.series:
+        expected = f"{one.expected[series.label]:.3g}" if series.label in one.expected else ""
+        cells = [f"{mean:.3g} ± {std:.2g}" for mean, std in zip(series.mean, series.std, strict=True)]
+        lines.append(f"| {series.label} | {expected} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _verdicts(one: Found) -> list[Verdict]:
+    where = f"Planner, {one.data}"
+    public, exact, paper, searched = one.series
+    first, last = int(public.x[0]), int(public.x[-1])
+    worst = one.wrong.mean(axis=2).max()
+    return [
+        better(where, "the plan with the public prior is better than the paper's step", public, paper),
+        levels_off(where, f"its error is the same from T = {first:,} to {last:,} (within 20 %)", public, first),
+        _near(where, "with the public prior it is within 10 % of the best of a search", public, searched),
+        _near(where, "with the true H and x* it is within 10 % of the best of a search", exact, searched),
+        Verdict(
+            where,
+            "a prior wrong by up to 4 either way, in both numbers, is still better than the paper's step",
+            f"at worst {worst:.3g} against {paper.mean[-1]:.3g}",
+            bool(worst < paper.mean[-1]),
+        ),
+    ]
+
+
+def _near(where: str, claim: str, series: Series, searched: Series) -> Verdict:
+    """At every horizon, all told."""
+    ratios = series.mean / searched.mean
+    above = [sign_of(series.values[k] - (1 + EXCESS) * searched.values[k]) for k in range(len(ratios))]
+    measured = f"{ratios.min() - 1:+.0%} to {ratios.max() - 1:+.0%} over the horizons"
+    return Verdict(where, claim, measured, False if 1 in above else True if set(above) == {-1} else None)

@@ -412,6 +412,7 @@ def test_the_network_is_searched_and_drawn_and_made_once(
     with (folder / "fig3-search.csv").open(newline="") as file:
         tried = [row for row in csv.DictReader(file) if float(row["epsilon"]) > 5]
     best = max(tried, key=lambda row: float(row["test_accuracy"]))
+    assert best["step"] == "0.5" or f"step = {float(best['step']):g}" in shown
     found = fl.results(folder / "fig3.h5").where(epsilon=1)
     assert found.parameters["clip"] == [float(best["clip"])]
     assert found.parameters["strong_convexity"] == [float(best["strong_convexity"])]

@@ -326,21 +326,20 @@ def main() -> None:
             found = peer()
         if not (difference := float(np.abs(found - models).max())) < 1e-5:
             raise AssertionError(f"{name} computes something else: {difference:.3g} apart after three rounds")
-    rounds = {
-        "ours": ours(problem, budget),
-        "products": products(problem),
-        "spread": sgemm(given, spread=True),
-        "threaded": sgemm(given, spread=False),
-        "square": square_sgemm(),
-    }
-    times = seconds(rounds)
-    times |= seconds({"ours": rounds["ours"]} | {name: PEERS[name](given) for name in names})
+    own = {"ours": ours(problem, budget), "products": products(problem)}
+    # BLAS's threads wait for more with open eyes, in the way of whatever comes next: what has them comes afterwards.
+    times = seconds(own)
+    share = times["products"] / times["ours"]
+    times |= seconds(
+        {"spread": sgemm(given, spread=True), "threaded": sgemm(given, spread=False), "square": square_sgemm()}
+    )
+    times |= seconds({"ours": own["ours"]} | {name: PEERS[name](given) for name in names})
     print("| job | measured | target |\n|---|---|---|")
     row("784–200–10, ten workers of 3,850: ours", f"{times['ours']:.3f} s a round", "")
     for name in names:
         ratio = times[name] / times["ours"]
         row(f"the same: {name}", f"{times[name]:.3f} s, {ratio:.2f}×", "≥ 1.3×" if name == "numpy" else "≥ 1×")
-    row("share of a round in matrix products", f"{times['products'] / times['ours']:.0%}", "≥ 80 %")
+    row("share of a round in matrix products", f"{share:.0%}", "≥ 80 %")
     for name, how, target in (
         ("spread", "of np.dot at these sizes, a worker a core", "≥ 80 %"),
         ("threaded", "of np.dot at these sizes, with BLAS's threads", "≥ 80 %"),

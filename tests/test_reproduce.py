@@ -1,7 +1,6 @@
 """The reproduction: recipes that parse, choices that are the best, verdicts that can go either way, files made once."""
 
 import csv
-import functools
 import re
 import tomllib
 from collections.abc import Sequence
@@ -51,16 +50,6 @@ def series(*means: float, spread: float = 0.01, label: str = "a method") -> Seri
 CHOICE = choosing.Choice({"method": "PrimalDual", "step": 0.5, "clip": 1, "strong_convexity": 0.04}, 0.3, ("clip = 1",))
 
 
-@pytest.fixture
-def digits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The generated images, generated once."""
-    monkeypatch.setattr(sources, "_made_up_digits", MADE_UP)
-
-
-MADE_UP = functools.cache(sources._made_up_digits)
-
-
-@pytest.mark.usefixtures("digits")
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("quick", [True, False])
 def test_every_recipe_can_be_run(name: str, quick: bool) -> None:
@@ -305,7 +294,6 @@ def test_the_network_is_held_against_all_claims_of_the_paper() -> None:
     assert others[-1].measured == "at most 4e-05, δ = 1e-5"
 
 
-@pytest.mark.usefixtures("digits")
 def test_the_search_has_the_noise_of_the_figure_and_other_seeds_and_images() -> None:
     searched = spec.read(experiment.recipe_text("fig3-search"), synthetic=True)
     given = fig3.network_and_budget((1.0, 1e-4), CHOICE, 200) + "[[method]]\nstep = 0.1\nrounds = 1000\n"
@@ -324,7 +312,7 @@ def test_the_search_has_the_noise_of_the_figure_and_other_seeds_and_images() -> 
     assert len(accumulated) == 3
     rho = [fl.privacy.rho_of(epsilon, delta, "zcdp") for epsilon, delta in fig3.BUDGETS]
     assert accumulated[2] / accumulated[1] == pytest.approx(rho[0] / rho[1], rel=1e-6)
-    _, labels, *test = MADE_UP(0)
+    _, labels, *test = sources._made_up_digits(0)
     held_out = searched.grounds[0].subjects[0].problem
     assert isinstance(held_out, fl.MLP)
     assert held_out._test is not None
@@ -409,7 +397,7 @@ def test_the_planner_is_judged(tmp_path: Path) -> None:
     assert (folder / "planner.png").stat().st_size > 0
 
 
-@pytest.mark.usefixtures("small", "digits")
+@pytest.mark.usefixtures("small")
 def test_the_network_is_searched_and_drawn_and_made_once(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -424,6 +412,7 @@ def test_the_network_is_searched_and_drawn_and_made_once(
     with (folder / "fig3-search.csv").open(newline="") as file:
         tried = [row for row in csv.DictReader(file) if float(row["epsilon"]) > 5]
     best = max(tried, key=lambda row: float(row["test_accuracy"]))
+    assert best["step"] == "0.5" or f"step = {float(best['step']):g}" in shown
     found = fl.results(folder / "fig3.h5").where(epsilon=1)
     assert found.parameters["clip"] == [float(best["clip"])]
     assert found.parameters["strong_convexity"] == [float(best["strong_convexity"])]

@@ -22,7 +22,7 @@ examples:
   fastldp reproduce fig1 --quick              a small trial on generated data, in less than a minute
   fastldp reproduce all                       the paper's data and sizes, in less than a quarter of an hour
   fastldp reproduce fig2 --data synthetic     the paper's sizes on generated data, without a download
-  fastldp reproduce fig3                      the network on MNIST, not part of all: it takes most of an hour
+  fastldp reproduce fig3                      the network on MNIST, not part of all: it takes half an hour
   fastldp reproduce planner                   beyond the paper: the planner against the paper's step and a search
 Every experiment is a recipe in TOML, run by fastldp sweep: the folder has the specification, the results (.h5), the
 points of the curves (.csv), the pictures (.png, .pdf) and the verdicts. Stopped, the same command goes on. table1 takes

@@ -66,15 +66,20 @@ class Figure3(Experiment):
         # The larger budget was searched with the larger ε.
         searched = sorted(tried.parameters["epsilon"], reverse=True)
         (delta,) = tried.parameters["delta"]
+        edges = {}
         for epsilon in searched:
             _, first = chosen(tried, epsilon)
+            edges[epsilon] = first.edges
             rest = f"clip = {first.parameters['clip']!r}\n{budget_table((epsilon, delta))}"
             rest += method_table(_method(first.parameters["step"]), "with other allocations")
             tried = self.sweep("fig3-search-mu", into="fig3-search.h5", added=rest, name=f"fig3-search-mu-{epsilon:g}")
         self._save_search(tried)
-        panels = [
-            self._made(budget, *chosen(tried, epsilon)) for budget, epsilon in zip(BUDGETS, searched, strict=True)
-        ]
+        panels = []
+        for budget, epsilon in zip(BUDGETS, searched, strict=True):
+            horizon, choice = chosen(tried, epsilon)
+            # Those of C and γ, which were chosen first, and of μ.
+            both = tuple(dict.fromkeys((*edges[epsilon], *choice.edges)))
+            panels.append(self._made(budget, horizon, choice._replace(edges=both)))
         self.save_figure(self._drawn(panels))
         self.save_series([series for panel in panels for series in panel.measured])
         return [verdict for panel in panels for verdict in _verdicts(panel)]

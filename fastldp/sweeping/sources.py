@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -118,6 +119,7 @@ def _mnist() -> tuple[Any, ...]:
     return _tested(datasets.load("mnist"), datasets.load("mnist", part="test"))
 
 
+@lru_cache(maxsize=1)  # a reproduction wants the same many times
 def _made_up_digits(seed: int) -> tuple[Any, ...]:
     return _tested(datasets.synthetic("mnist", seed=seed), datasets.synthetic("mnist", rows=10_000, seed=seed + 1))
 

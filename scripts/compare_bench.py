@@ -1,7 +1,8 @@
 """Compare speeds: python scripts/compare_bench.py NEW.json [OLD.json], OLD being the committed baseline by default.
 
 What is compared is each job's ratio to NumPy at the same job in the same moments, never seconds. A job fails where that
-ratio has dropped by more than 15 %, and by so much that the interval of the change says the same.
+ratio has dropped by more than 15 %, and by so much that the interval of the change says the same; and where the same
+runs, which have seeds, no longer end at the same error: a fast wrong answer is no answer.
 """
 
 import argparse
@@ -21,7 +22,7 @@ BASELINE = environment.ROOT / "bench" / "baseline.json"
 LARGEST_DROP = 0.15
 # Fewer pairs than these have no interval to speak of.
 FEWEST_PAIRS = 6
-# An error further from the old one is that of another computation, and worth a look.
+# An error further from the old one is that of another computation.
 ALIKE = 1e-3
 
 
@@ -34,6 +35,9 @@ class Change(NamedTuple):
     low: float
     high: float
     error: str
+    """What became of the error of the result, where it changed."""
+    wrong: bool
+    """Whether that is of the same runs."""
 
     @property
     def slower(self) -> bool:
@@ -47,7 +51,9 @@ class Change(NamedTuple):
 
     def row(self) -> str:
         """A line of the table."""
-        verdict = "SLOWER" if self.slower else "unclear: measure again" if self.unclear else ""
+        verdict = (
+            "WRONG" if self.wrong else "SLOWER" if self.slower else "unclear: measure again" if self.unclear else ""
+        )
         change = f"{self.new / self.old:.2f} [{self.low:.2f}, {self.high:.2f}]"
         return f"| {self.name} | {self.old:.3g}× | {self.new:.3g}× | {change} | {verdict}{self.error} |"
 
@@ -73,7 +79,8 @@ def change(name: str, new: Measured, old: Measured) -> Change:
     errors = old.info.get("error", 0.0), new.info.get("error", 0.0)
     moved = abs(errors[1] - errors[0]) > ALIKE * max(map(abs, errors)) and max(map(abs, errors)) > ALIKE
     remark = f" error was {errors[0]:.4g}, is {errors[1]:.4g}" if moved else ""
-    return Change(name, old.ratio, new.ratio, low, high, remark)
+    same = all(key in new.info and new.info[key] == old.info.get(key) for key in ("rounds", "runs"))
+    return Change(name, old.ratio, new.ratio, low, high, remark, moved and same)
 
 
 def measured_again(names: list[str]) -> Results:
@@ -92,7 +99,7 @@ def joined(new: Results, more: Results) -> Results:
 
 
 def main() -> None:
-    """Print what changed; exit with 1 where something is slower."""
+    """Print what changed; exit with 1 where something is slower, or wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("new", type=Path)
     parser.add_argument("old", type=Path, nargs="?", default=BASELINE)
@@ -114,6 +121,10 @@ def main() -> None:
         for one in found:
             if one.name in doubtful:
                 print(one.row())
+    if missing := sorted(old.benchmarks.keys() - new.benchmarks.keys()):
+        print(f"not measured: {len(missing)} of {len(old.benchmarks)}, {', '.join(missing[:3])} and so on")
+    if wrong := [one.name for one in found if one.wrong]:
+        sys.exit(f"{len(wrong)} of {len(found)} end at another error than they did: {', '.join(wrong)}")
     slower = [one.name for one in found if one.slower]
     if slower:
         sys.exit(f"{len(slower)} of {len(found)} slower by more than {LARGEST_DROP:.0%}: {', '.join(slower)}")

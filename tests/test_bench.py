@@ -71,21 +71,23 @@ def test_only_numpy_is_a_reference_and_few_pairs_are_not_judged() -> None:
     assert not compare_bench.judged(Measured([np.ones(3)], [np.ones(3)], "numpy", {}))
 
 
-def report(seconds: list[float]) -> dict[str, Any]:
+def report(seconds: list[float], error: float = 0.5) -> dict[str, Any]:
     """What pytest-benchmark writes, as far as it is read."""
     info = {
         "units": 2,
         "reference": "numpy",
         "reference_units": 1,
         "reference_data": [3.0] * len(seconds),
-        "error": 0.5,
+        "error": error,
+        "rounds": 10,
+        "runs": 2,
     }
     return {"benchmarks": [{"name": "bench_job", "extra_info": info, "stats": {"data": seconds}}]}
 
 
-def written(path: Path, seconds: list[float]) -> str:
+def written(path: Path, seconds: list[float], error: float = 0.5) -> str:
     found: dict[str, Any] = {"date": "today", "machine": MACHINE, "limits": {}}
-    found["benchmarks"] = results.merged([report(seconds), report(seconds)])
+    found["benchmarks"] = results.merged([report(seconds, error), report(seconds, error)])
     results.save(path, found)
     return str(path)
 
@@ -94,7 +96,7 @@ def test_reports_are_merged_by_units(tmp_path: Path) -> None:
     measured = results.load(Path(written(tmp_path / "new.json", [1.0, 1.2, 1.1]))).benchmarks["bench_job"]
     assert [seconds.tolist() for seconds in measured.seconds] == [[0.5, 0.6, 0.55]] * 2
     assert measured.ratio == 6.0
-    assert measured.info == {"units": 2, "error": 0.5}
+    assert measured.info == {"units": 2, "error": 0.5, "rounds": 10, "runs": 2}
 
 
 @pytest.mark.parametrize(("seconds", "fails"), [([1.0, 1.1, 1.0], False), ([1.4, 1.5, 1.4], True)])
@@ -115,10 +117,25 @@ def test_the_command_fails_where_something_is_slower(
     assert ("SLOWER" in capsys.readouterr().out) == fails
 
 
-def test_another_error_is_remarked_on() -> None:
-    one = Measured([np.ones(6)], [np.ones(6)], "numpy", {"error": 0.5})
+def test_another_error_of_the_same_runs_is_wrong() -> None:
+    runs = {"rounds": 10, "runs": 2}
+    one = Measured([np.ones(6)], [np.ones(6)], "numpy", {"error": 0.5, **runs})
     assert compare_bench.change("job", one, one).error == ""
-    assert "0.5, is 0.7" in compare_bench.change("job", one._replace(info={"error": 0.7}), one).error
+    other = compare_bench.change("job", one._replace(info={"error": 0.7, **runs}), one)
+    assert "0.5, is 0.7" in other.error
+    assert other.wrong
+    assert "WRONG" in other.row()
+    # Of other runs, and of what is no run, it is remarked on.
+    longer = compare_bench.change("job", one._replace(info={"error": 0.7, "rounds": 20, "runs": 2}), one)
+    assert (longer.wrong, longer.error) == (False, other.error)
+
+
+def test_the_command_fails_where_something_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However fast."""
+    paths = written(tmp_path / "new.json", [0.1, 0.1, 0.1], 0.7), written(tmp_path / "old.json", [1.0, 1.1, 1.0])
+    monkeypatch.setattr(sys, "argv", ["compare_bench.py", *paths])
+    with pytest.raises(SystemExit, match="1 of 1 end at another error than they did: bench_job"):
+        compare_bench.main()
 
 
 def test_the_tables_find_their_benchmarks_in_the_baseline(tmp_path: Path) -> None:

@@ -291,7 +291,7 @@ def test_the_network_is_held_against_all_claims_of_the_paper() -> None:
     others = fig3._verdicts(panel(0.9, 0.8, 0.7, exact=0.6))
     assert [verdict.held for verdict in others] == [False, False, False, False, False]
     # The last is of the sampler, which the verdicts name with its numbers.
-    assert others[-1].measured == "at most 4e-05, δ = 1e-5"
+    assert others[-1].measured == "at most 4e-05: δ = 5e-05 in all"
 
 
 def test_the_search_has_the_noise_of_the_figure_and_other_seeds_and_images() -> None:

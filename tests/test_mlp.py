@@ -527,12 +527,12 @@ def test_a_sweeps_images_need_a_network(tmp_path: Path) -> None:
 def test_images_can_be_held_out_of_the_training_set(tmp_path: Path) -> None:
     images, labels = data()
     given = {"digits": (images, labels, images[:20], labels[:20])}
-    text = SWEEP.replace("[network]", "held_out = 13\n[network]").replace("[[20, 12, 17]]", "[[20, 12, 11]]")
+    text = SWEEP.replace("[network]", "held_out = 13\n[network]").replace("[[20, 12, 17]]", "[[10, 8, 6]]")
     found = spec.read(text, given).grounds[0].subjects[0].problem
     assert isinstance(found, fl.MLP)
     assert found._test is not None
     np.testing.assert_array_equal(found._test[1], labels[-13:])
-    rows, _ = fl.datasets.sample(labels[:-13], 3, "label", sizes=[20, 12, 11], share=0.5)
+    rows, _ = fl.datasets.sample(labels[:-13], 3, "label", sizes=[10, 8, 6], share=0.5)
     np.testing.assert_array_equal(np.sort(found.classes_of_rows[found.counted > 0]), np.sort(labels[rows]))
     for number, message in ((62, "hold out fewer"), (0, "whole number ≥ 1")):
         with pytest.raises(fl.errors.SpecError, match=f"data.held_out: .*{message}"):

@@ -60,7 +60,7 @@ def schedule_of(
             server_step=program.server_step,
             early_releases=program.early_releases,
         )
-        plan = planned_descent(problem, method.prior, rho, bound, way, rounds)
+        plan = planned_descent(problem, method.prior, rho, sensitivities.total, way, rounds)
         program, line = make(plan.step), plan.line()
         read += read_by_plan(problem, method.prior, bounded=clipped)
     least, factors = factors_of(sensitivities.total, rho)

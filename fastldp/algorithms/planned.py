@@ -57,10 +57,10 @@ def planned_descent(
     problem: Composite,
     prior: Prior | str | None,
     rho: NDArray[np.float64],
-    bound: float,
+    sensitivity: NDArray[np.float64],
     way: Way,
     rounds: int,
 ) -> Plan:
-    """The step of a baseline: equal noise for gradients clipped at a bound."""
+    """The step of a baseline: equal noise in every release."""
     facts, assumed = grounds_of(problem, prior)
-    return planned(facts, assumed, rho, 2 * bound / problem.sizes, way, rounds=rounds, allocation="static")
+    return planned(facts, assumed, rho, sensitivity, way, rounds=rounds, allocation="static")

@@ -454,7 +454,9 @@ def samples_in_lanes(problem: Composite) -> Samples:
 def samples_in_rows(problem: Problem) -> gradient.DenseSamples | gradient.SparseSamples:
     """The data for runs in lanes: the problem's own arrays in double precision, a copy in single."""
     dtype = np.dtype(problem.dtype)
-    common = problem.targets.astype(dtype, copy=False), _inverse_norms(problem).astype(dtype), problem.starts
+    inverse_norms = _inverse_norms(problem)
+    least = np.minimum.reduceat(inverse_norms, problem.starts[:-1])
+    common = problem.targets.astype(dtype, copy=False), inverse_norms, least, problem.starts
     if sparse.issparse(problem.rows):
         # Column numbers are not negative, so those of 32 bits can be read as unsigned where they lie.
         indices, starts = problem.rows.indices, problem.rows.indptr.astype(np.int64)
@@ -478,6 +480,7 @@ def samples_in_panels(problem: Problem) -> gradient.Panels:
     values = aligned_zeros((panels, problem.d, lanes), dtype)
     targets, norms = np.zeros((panels, lanes), dtype), np.zeros((panels, lanes), dtype)
     inverse_norms = _inverse_norms(problem)
+    least = np.minimum.reduceat(inverse_norms, problem.starts[:-1])
     for i in range(problem.n):
         mine, size = slice(problem.starts[i], problem.starts[i + 1]), int(problem.sizes[i])
         here = slice(firsts[i], firsts[i + 1])
@@ -486,10 +489,11 @@ def samples_in_panels(problem: Problem) -> gradient.Panels:
         values[here] = padded.reshape(counts[i], lanes, problem.d).transpose(0, 2, 1)
         targets[here].reshape(-1)[:size] = problem.targets[mine]
         norms[here].reshape(-1)[:size] = inverse_norms[mine]
-    return gradient.Panels(values, targets, norms, firsts, aligned_zeros((problem.n, problem.d, lanes), dtype))
+    partial = aligned_zeros((problem.n, problem.d, lanes), dtype)
+    return gradient.Panels(values, targets, norms, least, firsts, partial)
 
 
-def _inverse_norms(problem: Problem) -> Array:
+def _inverse_norms(problem: Problem) -> NDArray[Any]:
     """1/‖a‖ of every row, finite in the precision of the runs; rows so small are not clipped by any bound."""
     smallest = 4 * float(np.finfo(problem.dtype).tiny)
-    return np.asarray(1 / np.maximum(problem.row_norms, smallest))
+    return np.asarray(1 / np.maximum(problem.row_norms, smallest)).astype(problem.dtype)

@@ -15,12 +15,27 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from fastldp.kernels.jit import formula
-from fastldp.kernels.simd import broadcast, fma, lane_sum, load, maximum, minimum, prefetch, store
-from fastldp.kernels.vmath import sigmoid
+from fastldp.kernels.simd import (
+    all_lanes,
+    broadcast,
+    by_precision,
+    fma,
+    lane_sum,
+    load,
+    maximum,
+    minimum,
+    prefetch,
+    room,
+    store,
+)
+from fastldp.kernels.vmath import LOG2_E, sigmoid2, sigmoid2_within
 
 LOGISTIC = 0
 SQUARED = 1
 SOFTMAX = 2  # of a network
+
+# How many rows, at most, have their margins and slopes on the stack at once.
+ROWS = 40
 
 Floats = NDArray[np.floating[Any]]
 
@@ -31,6 +46,7 @@ class DenseSamples(NamedTuple):
     values: Floats  # (rows, d)
     targets: Floats  # (rows,): b for the squared loss
     inverse_norms: Floats  # (rows,): 1/‖a‖
+    least_inverse_norms: Floats  # (n,): of each worker's rows
     firsts: NDArray[np.int64]  # (n + 1,)
 
 
@@ -40,6 +56,7 @@ class SparseSamples(NamedTuple):
     values: Floats  # (nonzeros,)
     targets: Floats
     inverse_norms: Floats
+    least_inverse_norms: Floats
     firsts: NDArray[np.int64]
     columns: NDArray[np.uint32]  # (nonzeros,)
     starts: NDArray[np.int64]  # (rows + 1,)
@@ -51,6 +68,7 @@ class Panels(NamedTuple):
     values: Floats  # (panels, d, lanes)
     targets: Floats  # (panels, lanes)
     inverse_norms: Floats  # (panels, lanes)
+    least_inverse_norms: Floats  # (n,)
     firsts: NDArray[np.int64]  # (n + 1,): worker i has the panels firsts[i] to firsts[i + 1]
     partial: Floats  # (n, d, lanes): room for the sums of each lane
 
@@ -71,35 +89,44 @@ def _by_type_of_samples(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row:
     return GRADIENTS[samples.instance_class]
 
 
-def _rows(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
-    _dense(loss, clip, samples, i, X, row, G)
+def _over_rows(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
+    _add_all(loss, clip, samples, i, X, row, G)
 
 
-def _panels(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
+def _over_panels(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
     for j in range(X.shape[1]):
         store(broadcast(0.0, load(samples.partial, i, j)), samples.partial, i, j)
-    _dense(loss, clip, samples, i, X, row, samples.partial)
+    _add_all(loss, clip, samples, i, X, row, samples.partial)
     for j in range(X.shape[1]):
         store(load(G, i, j) + lane_sum(load(samples.partial, i, j)), G, i, j)
 
 
-# The loss is chosen out here, once a worker: chosen in the loops it would cost a tenth of the gradient.
+GRADIENTS |= {DenseSamples: _over_rows, SparseSamples: _over_rows, Panels: _over_panels}
+
+
 @formula
-def _dense(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, G: Any) -> None:
-    if loss == LOGISTIC:
-        _add_dense(LOGISTIC, clip, samples, i, X, at, G)
-    else:
-        _add_dense(SQUARED, clip, samples, i, X, at, G)
+def _add_all(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, G: Any) -> None:
+    first, end = samples.firsts[i], samples.firsts[i + 1]
+    within = loss == LOGISTIC and _within(clip, samples, i, X, at)
+    # Some rows at a time: all margins, then all slopes, then all products of these. In a loop of their own slopes need
+    # not wait for each other; among the products LLVM would have them wait in memory.
+    slopes = room(load(G, i, 0), ROWS)
+    for row in range(first, end, ROWS):
+        count = min(ROWS, end - row)
+        _margins(samples, row, count, X, at, slopes)
+        _to_slopes(loss, within, clip, samples, row, count, slopes)
+        _add_products(samples, row, count, slopes, i, G)
 
 
-def _sparse(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
-    if loss == LOGISTIC:
-        _add_sparse(LOGISTIC, clip, samples, i, X, row, G)
-    else:
-        _add_sparse(SQUARED, clip, samples, i, X, row, G)
-
-
-GRADIENTS |= {DenseSamples: _rows, SparseSamples: _sparse, Panels: _panels}
+@formula
+def _within(clip: Any, samples: Any, i: int, X: Any, at: int) -> Any:
+    """Whether worker i's margins need no clamping, since |aᵀx| <= |a||x|, and its slopes, up to 1, no clipping."""
+    squares = broadcast(0.0, load(X, at, 0))
+    for j in range(X.shape[1]):
+        squares = fma(load(X, at, j), load(X, at, j), squares)
+    least = load(samples.least_inverse_norms, i)
+    largest_norm = by_precision(least, 700.0, 85.0) * least
+    return all_lanes(squares <= largest_norm * largest_norm) and all_lanes(clip * least >= 1.0)
 
 
 @formula
@@ -110,87 +137,115 @@ def slope(loss: int, margin: Any, target: Any, limit: Any) -> Any:
     """
     # In this order of arguments a NaN comes through, so that a diverged run is seen.
     if loss == LOGISTIC:
-        return minimum(limit, sigmoid(margin))
+        return minimum(limit, sigmoid2(margin * LOG2_E))
     return minimum(limit, maximum(-limit, margin - target))
 
 
 @formula
-def _slope_within(loss: int, clip: Any, margin: Any, samples: Any, row: int, last: int) -> Any:
-    """The slope of a row; past a worker's last row its limit is zero, and so is the slope."""
-    inside = 1.0 if row <= last else 0.0
-    row = min(row, last)
-    return slope(loss, margin, load(samples.targets, row), clip * (load(samples.inverse_norms, row) * inside))
+def _to_slopes(loss: int, within: bool, clip: Any, samples: Any, row: int, count: int, slopes: Any) -> None:
+    """Margins of rows from `row` on to slopes, in place; up to a whole group of five, zeros."""
+    if within:
+        for k in range(count):
+            # Rounding this product is as if the margin were off by half an ulp; a sum of products is off by more.
+            store(sigmoid2_within(load(slopes, k) * LOG2_E), slopes, k)
+    elif loss == LOGISTIC:
+        for k in range(count):
+            limit = clip * load(samples.inverse_norms, row + k)
+            store(slope(LOGISTIC, load(slopes, k), 0.0, limit), slopes, k)
+    else:
+        for k in range(count):
+            limit = clip * load(samples.inverse_norms, row + k)
+            store(slope(SQUARED, load(slopes, k), load(samples.targets, row + k), limit), slopes, k)
+    for k in range(count, (count + 4) // 5 * 5):
+        store(broadcast(0.0, load(slopes, 0)), slopes, k)
+
+
+def _margins(samples: Any, row: Any, count: Any, X: Any, at: Any, margins: Any) -> Any:
+    """margins[k] = aᵀx of the rows row + k, k < count, at x = X[at]."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+def _add_products(samples: Any, row: Any, count: Any, slopes: Any, i: Any, G: Any) -> Any:
+    """G[i] += Σ_k slopes[k] aₖ of the rows row + k, k < count."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(_margins, inline="always")
+def _margins_by_type(samples: Any, row: Any, count: Any, X: Any, at: Any, margins: Any) -> Any:
+    return _margins_of_sparse if samples.instance_class is SparseSamples else _margins_of_dense
+
+
+@overload(_add_products, inline="always")
+def _add_products_by_type(samples: Any, row: Any, count: Any, slopes: Any, i: Any, G: Any) -> Any:
+    return _add_sparse if samples.instance_class is SparseSamples else _add_dense
+
+
+# Five dense rows at once: their sums hide the latency of fma, and G is read once for all five.
+def _margins_of_dense(samples: Any, row: Any, count: Any, X: Any, at: Any, margins: Any) -> Any:
+    for k in range(0, count - 4, 5):
+        _five_margins(samples.values, row + k, row + k + 4, X, at, k, margins)
+    if count % 5 > 0:
+        _five_margins(samples.values, row + count - count % 5, row + count - 1, X, at, count - count % 5, margins)
+
+
+def _add_dense(samples: Any, row: Any, count: Any, slopes: Any, i: Any, G: Any) -> Any:
+    for k in range(0, count - 4, 5):
+        _add_five(samples.values, row + k, row + k + 4, k, slopes, i, G)
+    if count % 5 > 0:
+        _add_five(samples.values, row + count - count % 5, row + count - 1, count - count % 5, slopes, i, G)
 
 
 @formula
-def _add_dense(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, G: Any) -> None:
-    d = X.shape[1]
-    A = samples.values
-    zero = broadcast(0.0, load(G, i, 0))
-    last = samples.firsts[i + 1] - 1
-    # Five rows at once: their sums hide the latency of fma, and G is read once for all five.
-    for row in range(samples.firsts[i], last + 1, 5):
-        # Past the end the last row is read again, with slope zero.
-        r1, r2, r3, r4 = min(row + 1, last), min(row + 2, last), min(row + 3, last), min(row + 4, last)
-        m0 = m1 = m2 = m3 = m4 = zero
-        for j in range(d):
-            x = load(X, at, j)
-            # The next panels are on their way from memory while these are worked on.
-            prefetch(A, row + 5, j)
-            prefetch(A, row + 6, j)
-            prefetch(A, row + 7, j)
-            prefetch(A, row + 8, j)
-            prefetch(A, row + 9, j)
-            m0 = fma(load(A, row, j), x, m0)
-            m1 = fma(load(A, r1, j), x, m1)
-            m2 = fma(load(A, r2, j), x, m2)
-            m3 = fma(load(A, r3, j), x, m3)
-            m4 = fma(load(A, r4, j), x, m4)
-        s0 = _slope_within(loss, clip, m0, samples, row, last)
-        s1 = _slope_within(loss, clip, m1, samples, row + 1, last)
-        s2 = _slope_within(loss, clip, m2, samples, row + 2, last)
-        s3 = _slope_within(loss, clip, m3, samples, row + 3, last)
-        s4 = _slope_within(loss, clip, m4, samples, row + 4, last)
-        for j in range(d):
-            g = load(G, i, j)
-            g = fma(load(A, row, j), s0, g)
-            g = fma(load(A, r1, j), s1, g)
-            g = fma(load(A, r2, j), s2, g)
-            g = fma(load(A, r3, j), s3, g)
-            g = fma(load(A, r4, j), s4, g)
-            store(g, G, i, j)
+def _five_margins(A: Any, row: int, last: int, X: Any, at: int, k: int, margins: Any) -> None:
+    # Past the last row that row is read again.
+    r1, r2, r3, r4 = min(row + 1, last), min(row + 2, last), min(row + 3, last), min(row + 4, last)
+    m0 = m1 = m2 = m3 = m4 = broadcast(0.0, load(margins, 0))
+    for j in range(X.shape[1]):
+        x = load(X, at, j)
+        # The next panels are on their way from memory while these are worked on.
+        prefetch(A, row + 5, j)
+        prefetch(A, row + 6, j)
+        prefetch(A, row + 7, j)
+        prefetch(A, row + 8, j)
+        prefetch(A, row + 9, j)
+        m0 = fma(load(A, row, j), x, m0)
+        m1 = fma(load(A, r1, j), x, m1)
+        m2 = fma(load(A, r2, j), x, m2)
+        m3 = fma(load(A, r3, j), x, m3)
+        m4 = fma(load(A, r4, j), x, m4)
+    store(m0, margins, k)
+    store(m1, margins, k + 1)
+    store(m2, margins, k + 2)
+    store(m3, margins, k + 3)
+    store(m4, margins, k + 4)
 
 
 @formula
-def _sparse_margin(samples: Any, row: int, X: Any, at: int) -> Any:
-    margin = broadcast(0.0, load(X, at, 0))
-    for k in range(load(samples.starts, row), load(samples.starts, row + 1)):
-        margin = fma(load(samples.values, k), load(X, at, load(samples.columns, k)), margin)
-    return margin
+def _add_five(A: Any, row: int, last: int, k: int, slopes: Any, i: int, G: Any) -> None:
+    r1, r2, r3, r4 = min(row + 1, last), min(row + 2, last), min(row + 3, last), min(row + 4, last)
+    s0, s1, s2 = load(slopes, k), load(slopes, k + 1), load(slopes, k + 2)
+    s3, s4 = load(slopes, k + 3), load(slopes, k + 4)
+    for j in range(G.shape[1]):
+        g = load(G, i, j)
+        g = fma(load(A, row, j), s0, g)
+        g = fma(load(A, r1, j), s1, g)
+        g = fma(load(A, r2, j), s2, g)
+        g = fma(load(A, r3, j), s3, g)
+        g = fma(load(A, r4, j), s4, g)
+        store(g, G, i, j)
 
 
-@formula
-def _add_sparse_row(samples: Any, row: int, s: Any, i: int, G: Any) -> None:
-    for k in range(load(samples.starts, row), load(samples.starts, row + 1)):
-        column = load(samples.columns, k)
-        store(fma(load(samples.values, k), s, load(G, i, column)), G, i, column)
+def _margins_of_sparse(samples: Any, row: Any, count: Any, X: Any, at: Any, margins: Any) -> Any:
+    for k in range(count):
+        margin = broadcast(0.0, load(X, at, 0))
+        for e in range(load(samples.starts, row + k), load(samples.starts, row + k + 1)):
+            margin = fma(load(samples.values, e), load(X, at, load(samples.columns, e)), margin)
+        store(margin, margins, k)
 
 
-@formula
-def _add_sparse(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, G: Any) -> None:
-    last = samples.firsts[i + 1] - 1
-    # Four rows at once, so that their slopes are computed side by side.
-    for row in range(samples.firsts[i], last + 1, 4):
-        r1, r2, r3 = min(row + 1, last), min(row + 2, last), min(row + 3, last)
-        m0 = _sparse_margin(samples, row, X, at)
-        m1 = _sparse_margin(samples, r1, X, at)
-        m2 = _sparse_margin(samples, r2, X, at)
-        m3 = _sparse_margin(samples, r3, X, at)
-        s0 = _slope_within(loss, clip, m0, samples, row, last)
-        s1 = _slope_within(loss, clip, m1, samples, row + 1, last)
-        s2 = _slope_within(loss, clip, m2, samples, row + 2, last)
-        s3 = _slope_within(loss, clip, m3, samples, row + 3, last)
-        _add_sparse_row(samples, row, s0, i, G)
-        _add_sparse_row(samples, r1, s1, i, G)
-        _add_sparse_row(samples, r2, s2, i, G)
-        _add_sparse_row(samples, r3, s3, i, G)
+def _add_sparse(samples: Any, row: Any, count: Any, slopes: Any, i: Any, G: Any) -> Any:
+    for k in range(count):
+        s = load(slopes, k)
+        for e in range(load(samples.starts, row + k), load(samples.starts, row + k + 1)):
+            column = load(samples.columns, e)
+            store(fma(load(samples.values, e), s, load(G, i, column)), G, i, column)

@@ -65,10 +65,10 @@ def _compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 # A formula: always inlined by LLVM into the kernel that calls it. Division by zero gives inf, as in NumPy.
-formula = _compiled(nogil=True, forceinline=True)
+formula = _compiled(nogil=True, forceinline=True, _nrt=False)
 # A piece of a kernel, compiled once and not inlined; only kernels can call it, so it needs no way in from Python.
-piece = _compiled(nogil=True, forceinline=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+piece = _compiled(nogil=True, _nrt=False, forceinline=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 # A kernel that runs in the thread that calls it, without the GIL. Said, for Numba hands options on to what is called.
-serial = _compiled(nogil=True, forceinline=False)
+serial = _compiled(nogil=True, forceinline=False, _nrt=False)
 # A kernel that spreads its loop over workers on all of Numba's threads: one caller at a time.
 parallel = _compiled(nogil=True, parallel=True)

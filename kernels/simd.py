@@ -23,6 +23,7 @@ from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, Signature, infer_global, signature
+from numba.np.arrayobj import populate_array
 from numpy.typing import DTypeLike, NDArray
 
 # Numba is annotated in part only. A `Kind` is a Numba type.
@@ -513,6 +514,31 @@ def _address(context: Any, builder: Any, sig: Signature, args: Any, kind: Kind) 
         offset = builder.mul(offset, context.get_constant(types.intp, kind.lanes))
     begin = builder.gep(view.data, [offset], inbounds=True)
     return builder.bitcast(begin, context.get_value_type(kind).as_pointer())
+
+
+@extending.intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+def room(context: Any, like: Any, count: Any) -> Typed:
+    """An array on the stack, its values not set, of so many (a constant) of the type of `like`."""
+    kind = _meant(like)
+    lanes = (*[2] * (_lines(kind) - 1), kind.lanes // _lines(kind)) if isinstance(kind, Vector) else ()
+    shape = (count.literal_value, *lanes)
+    array = types.Array(_dtype(kind), len(shape), "C")
+
+    def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
+        place = cgutils.alloca_once(builder, context.get_value_type(kind), size=count.literal_value)
+        place.align = LINE // 8
+        view, number, itemsize = context.make_array(array)(context, builder), ir.IntType(64), _dtype(kind).bitwidth // 8
+        populate_array(
+            view,
+            data=builder.bitcast(place, view.data.type),
+            shape=[number(extent) for extent in shape],
+            strides=[number(itemsize * math.prod(shape[axis + 1 :])) for axis in range(len(shape))],
+            itemsize=number(itemsize),
+            meminfo=None,
+        )
+        return view._getvalue()
+
+    return signature(array, like, count), emit
 
 
 def _load(array: Kind, indices: Sequence[Kind], kind: Kind, *like: Kind) -> Typed:

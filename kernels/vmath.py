@@ -11,8 +11,9 @@ from typing import Any
 from fastldp.kernels.jit import formula
 from fastldp.kernels.simd import bits, by_precision, fma, from_bits, maximum, minimum, polynomial, select
 
+# log2(e) and ln 2 as the nearest number of each precision, and what that leaves out.
 LOG2_E = 1.0 / math.log(2.0)
-# ln 2 as the nearest number of each precision, and what that leaves out.
+LOG2_E_REST_64, LOG2_E_REST_32 = 2.0355273740931033e-17, 1.925963033500011e-08
 LN2_64, LN2_REST_64 = math.log(2.0), 2.3190468138462996e-17
 LN2_32, LN2_REST_32 = 0.6931471824645996, -1.904654290582768e-09
 # Adding this rounds a number to an integer and leaves the integer in the low bits of the sum.
@@ -45,11 +46,11 @@ EXP_32 = (
     0.001381454523652792,
 )
 
-# tanh(r/2) = r O(r²)/E(r²) for |r| <= ln(2)/2, scaled: E ± r O fill [1.4, 2), where rounding errs least.
-EVEN_64 = (1.68, 1.68 * 0.11110780037394255, 1.68 * 0.0009917324658622886)
-ODD_64 = (0.84, 1.68 * 0.013887233520306822, 1.68 * 3.3041217246638306e-05)
-EVEN_32 = (1.68, 1.68 * 0.09997488798282747)
-ODD_32 = (0.84, 1.68 * 0.008320839745013651)
+# tanh(r ln(2)/2) = r O(r²)/E(r²) for |r| <= 1/2, scaled: E ± r O fill [1.4, 2), where rounding errs least.
+EVEN_64 = (1.68, 0.0896818902999307, 0.0003845967913626146)
+ODD_64 = (0.5822436316703541, 0.007769649065117815, 8.881628946358416e-06)
+EVEN_32 = (1.68, 0.08069583689577318)
+ODD_32 = (0.5822436316703541, 0.004655355197369224)
 
 # (2 atanh(s)/s - 2)/s² in s², for s = (m-1)/(m+1), 1/√2 <= m <= √2.
 LOG_64 = (
@@ -116,13 +117,40 @@ def exp(x: Any) -> Any:
 @formula
 def sigmoid(z: Any) -> Any:
     """1/(1 + e^-z); a result too small for a normal number may be 0."""
-    # With n = round(-z/ln 2) and r = z + n ln 2: e^-z = 2^n (E - rO)/(E + rO), so one division does for all.
-    z = minimum(by_precision(z, 708.0, 87.0), maximum(by_precision(z, -710.0, -89.0), z))
+    # Far out of range the result no longer changes; in this order of arguments a NaN comes through.
+    z = minimum(by_precision(z, 707.0, 86.0), maximum(by_precision(z, -710.0, -89.0), z))
+    high = z * LOG2_E
+    low = fma(z, by_precision(z, LOG2_E_REST_64, LOG2_E_REST_32), fma(z, LOG2_E, -high))
+    rounded, r = _off_integers(high)
+    return _logistic(rounded, r + low)
+
+
+@formula
+def sigmoid2(z: Any) -> Any:
+    """1/(1 + 2^-z), for which nothing is rounded before the polynomials; what is said of `sigmoid` holds here too."""
+    return sigmoid2_within(minimum(by_precision(z, 1021.0, 125.0), maximum(by_precision(z, -1024.0, -128.0), z)))
+
+
+@formula
+def sigmoid2_within(z: Any) -> Any:
+    """The same bits for |z| <= 1021, or 125 in single precision; of no other, not of a NaN either."""
+    rounded, r = _off_integers(z)
+    return _logistic(rounded, r)
+
+
+@formula
+def _off_integers(z: Any) -> Any:
+    """For n = round(-z): n + bias + ROUND, and z + n, which is exact."""
     exponent = by_precision(z, ROUND_64 + BIAS_64, ROUND_32 + BIAS_32)
-    rounded = fma(z, -LOG2_E, exponent)
-    r = less_ln2(exponent - rounded, z)
-    odd = polynomial(r * r, by_precision(z, ODD_64, ODD_32))
-    below = fma(-r, odd, polynomial(r * r, by_precision(z, EVEN_64, EVEN_32)))
+    rounded = exponent - z
+    return rounded, z - (exponent - rounded)
+
+
+@formula
+def _logistic(rounded: Any, r: Any) -> Any:
+    """1/(1 + 2^(n-r)), where 2^-r is (E - rO)/(E + rO), so that one division does for all."""
+    odd = polynomial(r * r, by_precision(r, ODD_64, ODD_32))
+    below = fma(-r, odd, polynomial(r * r, by_precision(r, EVEN_64, EVEN_32)))
     # E + rO from E - rO, so that their rounding errors go the same way and cancel in the ratio.
     above = fma(r + r, odd, below)
     return above / fma(power_of_two(rounded), below, above)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,9 +16,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import fastldp as fl
 import jobs
-from fastldp.algorithms.isrl import NoisyDescent
-from fastldp.algorithms.local_steps import LocalSteps
-from fastldp.algorithms.primal_dual import Algorithm1
+from fastldp.kernels import rounds
 from measuring import Work, measure, timed
 
 HEAD = """
@@ -76,26 +75,15 @@ class Clock:
         return call
 
 
-class _Loops:
-    """The loops of a method with a clock around them."""
-
-    def __init__(self, loops: Any, clock: Clock) -> None:
-        self.run_serial, self.run_parallel = clock.around(loops.run_serial), clock.around(loops.run_parallel)
-
-
 @contextmanager
 def kernels_timed() -> Iterator[Clock]:
     """All kernels of the sweeps inside, timed."""
     clock = Clock()
-    programs: tuple[Any, ...] = (Algorithm1, LocalSteps, NoisyDescent)
-    before = [program.loops for program in programs]
-    for program in programs:
-        program.loops = _Loops(program.loops, clock)
-    try:
+    with (
+        patch.object(rounds, "run_serial", clock.around(rounds.run_serial)),
+        patch.object(rounds, "run_parallel", clock.around(rounds.run_parallel)),
+    ):
         yield clock
-    finally:
-        for program, loops in zip(programs, before, strict=True):
-            program.loops = loops
 
 
 @pytest.mark.parametrize("cores", [1, 2])

@@ -19,7 +19,8 @@ from scipy import sparse
 from fastldp import blas
 from fastldp.algorithms import Schedule
 from fastldp.composite import Composite
-from fastldp.kernels import gradient, metrics, privatize
+from fastldp.kernels import gradient, metrics, privatize, rounds
+from fastldp.kernels.meeting import meeting
 from fastldp.kernels.network import Network
 from fastldp.kernels.release import LongRelease, Release, SingleRelease, Transcript
 from fastldp.kernels.simd import aligned_zeros
@@ -250,7 +251,7 @@ class Block:
             shape = problem.n, 16, self.lanes
             return LongRelease(**common, normals=aligned_zeros(shape), dithers=aligned_zeros(shape))
         if self.alone:
-            shape = problem.n, problem.d + problem.d % 2, self.lanes
+            shape = problem.n, self.lanes, problem.d + problem.d % 2
             normals, dithers = aligned_zeros(shape, self.dtype), aligned_zeros(shape, self.dtype)
             drawn = np.zeros(problem.n, dtype=np.int64)
             return SingleRelease(**common, normals=normals, dithers=dithers, drawn=drawn)
@@ -295,11 +296,8 @@ class Block:
         seen = self._transcript(self.program.local_steps * (end - begin), end - begin)
         cuts = self._cuts(threads) if threads > 1 else _in_turn(problem)
         with self._samples(cuts) as samples:
-            given = self.state, samples, method, release, seen
-            if threads > 1:
-                self.program.loops.run_parallel(begin + 1, end + 1, cuts, *given)
-            else:
-                self.program.loops.run_serial(begin + 1, end + 1, *given)
+            run = rounds.run_parallel if threads > 1 else rounds.run_serial
+            run(begin + 1, end + 1, cuts, meeting(cuts.size - 1), self.state, samples, method, release, seen)
         self.done = end
         self._keep(self.program.releases(begin), self.program.broadcasts(begin), seen)
         record = int(np.searchsorted(self._recorded, end))

@@ -31,6 +31,7 @@ from fastldp.kernels.simd import (
     low_half,
     sqrt,
     store,
+    store_across,
     words_like,
 )
 from fastldp.kernels.vmath import cos_sin_turn, log
@@ -79,24 +80,37 @@ def words(keys: Any, group: Any, few: Any, round_: Any, worker: Any, purpose: An
 
 @formula
 def store_group(
-    normals: Any, dithers: Any, row: int, first: int, count: int, keys: Any, group: Any, address: Any
+    normals: Any, dithers: Any, row: int, first: int, count: int, keys: Any, group: Any, address: Any, across: bool
 ) -> None:
-    """A group of `count` coordinates of a noise, to a row of two arrays (rows, coordinates, lanes) from `first` on."""
+    """A group of `count` coordinates of a noise, to a row of two arrays (rows, coordinates, lanes) from `first` on.
+
+    Or, where its lanes are to lie apart, `across`, of arrays (rows, lanes, coordinates).
+    """
     round_, worker, purpose = address
     like = load(normals, row, 0)
     a, b = words(keys, group, count <= 8, round_, worker, purpose, like)
     for k in range(0, min(16, count), 2):
         n0, n1 = box_muller(like, a[k], b[k], a[k + 1], b[k + 1])
-        store(n0, normals, row, first + k)
-        store(n1, normals, row, first + k + 1)
-        store(dither(like, b[k]), dithers, row, first + k)
-        store(dither(like, b[k + 1]), dithers, row, first + k + 1)
+        _put(n0, normals, row, first + k, across)
+        _put(n1, normals, row, first + k + 1, across)
+        _put(dither(like, b[k]), dithers, row, first + k, across)
+        _put(dither(like, b[k + 1]), dithers, row, first + k + 1, across)
 
 
 @formula
-def store_draw(normals: Any, dithers: Any, row: int, keys: Any, round_: Any, worker: Any, purpose: Any) -> None:
-    """A noise to a row of two arrays (rows, coordinates, lanes) that have an even number of coordinates."""
-    d = normals.shape[1]
+def _put(value: Any, array: Any, row: int, j: int, across: bool) -> None:
+    if across:
+        store_across(value, array, row, j)
+    else:
+        store(value, array, row, j)
+
+
+@formula
+def store_draw(
+    normals: Any, dithers: Any, row: int, keys: Any, round_: Any, worker: Any, purpose: Any, across: bool = False
+) -> None:
+    """A noise to a row of two arrays, as of `store_group`, that have an even number of coordinates."""
+    d = normals.shape[2] if across else normals.shape[1]
     for group in range((d + 15) // 16):
         first = 16 * group
-        store_group(normals, dithers, row, first, d - first, keys, group, (round_, worker, purpose))
+        store_group(normals, dithers, row, first, d - first, keys, group, (round_, worker, purpose), across)

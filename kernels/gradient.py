@@ -36,6 +36,8 @@ SOFTMAX = 2  # of a network
 
 # How many rows, at most, have their margins and slopes on the stack at once.
 ROWS = 40
+# Panels of more numbers than this are not in a core's own caches.
+FAR = 2**18
 
 Floats = NDArray[np.floating[Any]]
 
@@ -137,16 +139,16 @@ def slope(loss: int, margin: Any, target: Any, limit: Any) -> Any:
     """
     # In this order of arguments a NaN comes through, so that a diverged run is seen.
     if loss == LOGISTIC:
+        # Rounding this product is as if the margin were off by half an ulp; a sum of products is off by more.
         return minimum(limit, sigmoid2(margin * LOG2_E))
     return minimum(limit, maximum(-limit, margin - target))
 
 
 @formula
 def _to_slopes(loss: int, within: bool, clip: Any, samples: Any, row: int, count: int, slopes: Any) -> None:
-    """Margins of rows from `row` on to slopes, in place; up to a whole group of five, zeros."""
+    """Margins of so many rows from `row` on to their slopes, in place."""
     if within:
         for k in range(count):
-            # Rounding this product is as if the margin were off by half an ulp; a sum of products is off by more.
             store(sigmoid2_within(load(slopes, k) * LOG2_E), slopes, k)
     elif loss == LOGISTIC:
         for k in range(count):
@@ -156,8 +158,6 @@ def _to_slopes(loss: int, within: bool, clip: Any, samples: Any, row: int, count
         for k in range(count):
             limit = clip * load(samples.inverse_norms, row + k)
             store(slope(SQUARED, load(slopes, k), load(samples.targets, row + k), limit), slopes, k)
-    for k in range(count, (count + 4) // 5 * 5):
-        store(broadcast(0.0, load(slopes, 0)), slopes, k)
 
 
 def _margins(samples: Any, row: Any, count: Any, X: Any, at: Any, margins: Any) -> Any:
@@ -182,37 +182,47 @@ def _add_products_by_type(samples: Any, row: Any, count: Any, slopes: Any, i: An
 
 # Five dense rows at once: their sums hide the latency of fma, and G is read once for all five.
 def _margins_of_dense(samples: Any, row: Any, count: Any, X: Any, at: Any, margins: Any) -> Any:
-    for k in range(0, count - 4, 5):
-        _five_margins(samples.values, row + k, row + k + 4, X, at, k, margins)
-    if count % 5 > 0:
-        _five_margins(samples.values, row + count - count % 5, row + count - 1, X, at, count - count % 5, margins)
+    fives = count - count % 5
+    if samples.values.size > FAR:
+        for k in range(0, fives, 5):
+            _five_margins(samples.values, row + k, X, at, margins, k, True)
+    else:
+        for k in range(0, fives, 5):
+            _five_margins(samples.values, row + k, X, at, margins, k, False)
+    for k in range(fives, count):
+        margin = broadcast(0.0, load(margins, k))
+        for j in range(X.shape[1]):
+            margin = fma(load(samples.values, row + k, j), load(X, at, j), margin)
+        store(margin, margins, k)
 
 
 def _add_dense(samples: Any, row: Any, count: Any, slopes: Any, i: Any, G: Any) -> Any:
-    for k in range(0, count - 4, 5):
-        _add_five(samples.values, row + k, row + k + 4, k, slopes, i, G)
-    if count % 5 > 0:
-        _add_five(samples.values, row + count - count % 5, row + count - 1, count - count % 5, slopes, i, G)
+    fives = count - count % 5
+    for k in range(0, fives, 5):
+        _add_five(samples.values, row + k, slopes, k, i, G)
+    for k in range(fives, count):
+        s = load(slopes, k)
+        for j in range(G.shape[1]):
+            store(fma(load(samples.values, row + k, j), s, load(G, i, j)), G, i, j)
 
 
 @formula
-def _five_margins(A: Any, row: int, last: int, X: Any, at: int, k: int, margins: Any) -> None:
-    # Past the last row that row is read again.
-    r1, r2, r3, r4 = min(row + 1, last), min(row + 2, last), min(row + 3, last), min(row + 4, last)
+def _five_margins(A: Any, row: int, X: Any, at: int, margins: Any, k: int, far: bool) -> None:
     m0 = m1 = m2 = m3 = m4 = broadcast(0.0, load(margins, 0))
     for j in range(X.shape[1]):
         x = load(X, at, j)
-        # The next panels are on their way from memory while these are worked on.
-        prefetch(A, row + 5, j)
-        prefetch(A, row + 6, j)
-        prefetch(A, row + 7, j)
-        prefetch(A, row + 8, j)
-        prefetch(A, row + 9, j)
+        if far:
+            # The next panels are on their way from memory while these are worked on.
+            prefetch(A, row + 5, j)
+            prefetch(A, row + 6, j)
+            prefetch(A, row + 7, j)
+            prefetch(A, row + 8, j)
+            prefetch(A, row + 9, j)
         m0 = fma(load(A, row, j), x, m0)
-        m1 = fma(load(A, r1, j), x, m1)
-        m2 = fma(load(A, r2, j), x, m2)
-        m3 = fma(load(A, r3, j), x, m3)
-        m4 = fma(load(A, r4, j), x, m4)
+        m1 = fma(load(A, row + 1, j), x, m1)
+        m2 = fma(load(A, row + 2, j), x, m2)
+        m3 = fma(load(A, row + 3, j), x, m3)
+        m4 = fma(load(A, row + 4, j), x, m4)
     store(m0, margins, k)
     store(m1, margins, k + 1)
     store(m2, margins, k + 2)
@@ -221,17 +231,16 @@ def _five_margins(A: Any, row: int, last: int, X: Any, at: int, k: int, margins:
 
 
 @formula
-def _add_five(A: Any, row: int, last: int, k: int, slopes: Any, i: int, G: Any) -> None:
-    r1, r2, r3, r4 = min(row + 1, last), min(row + 2, last), min(row + 3, last), min(row + 4, last)
+def _add_five(A: Any, row: int, slopes: Any, k: int, i: int, G: Any) -> None:
     s0, s1, s2 = load(slopes, k), load(slopes, k + 1), load(slopes, k + 2)
     s3, s4 = load(slopes, k + 3), load(slopes, k + 4)
     for j in range(G.shape[1]):
         g = load(G, i, j)
         g = fma(load(A, row, j), s0, g)
-        g = fma(load(A, r1, j), s1, g)
-        g = fma(load(A, r2, j), s2, g)
-        g = fma(load(A, r3, j), s3, g)
-        g = fma(load(A, r4, j), s4, g)
+        g = fma(load(A, row + 1, j), s1, g)
+        g = fma(load(A, row + 2, j), s2, g)
+        g = fma(load(A, row + 3, j), s3, g)
+        g = fma(load(A, row + 4, j), s4, g)
         store(g, G, i, j)
 
 

@@ -12,13 +12,12 @@ Plain has mix = pull = 0 and share = 1; a tail average the shares 1, 1/2, 1/3, .
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
-from fastldp.kernels.gradient import Samples
-from fastldp.kernels.jit import formula, parallel, serial
+from fastldp.kernels.jit import formula, piece
 from fastldp.kernels.prox import BOX_L1, box_l1, project_row
-from fastldp.kernels.release import TAKERS, Transcript, keep_release, mean_over_workers, note_failures, release_gradient
+from fastldp.kernels.release import TAKERS, keep_release, mean_over_workers, note_failures, release_gradient
+from fastldp.kernels.rounds import STEPS, Steps
 from fastldp.kernels.simd import broadcast, fma, keep_apart, load, store
 
 Floats = NDArray[np.floating[Any]]
@@ -53,12 +52,12 @@ def _keep(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
 TAKERS[Method] = _keep
 
 
-@serial
-def _visit(
+@piece
+def _visit_workers(
     t: int, first: int, workers: tuple[int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
 ) -> None:
     """The releases of a range of workers."""
-    keep_apart()  # a function of its own, which both kernels below share
+    keep_apart()  # a function of its own, for its registers
     for i in range(workers[0], workers[1]):
         release_gradient(t - first, t, 0, i, state.point, 0, state, samples, method, release)
         if i == seen.worker:
@@ -97,24 +96,18 @@ def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
     note_failures(t, state.iterate, 0, state.failed)
 
 
-@serial
-def run_serial(
-    first: int, last: int, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
-) -> None:
-    """Rounds [first, last), in the calling thread."""
-    for t in range(first, last):
-        _aim(t - first, state, method)
-        _visit(t, first, (0, state.half.shape[0]), state, samples, method, release, seen)
-        _average(t - first, t, state, method, seen)
+def _visit(t: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> Any:
+    _visit_workers(t, first, workers, state, samples, method, release, seen)
 
 
-@parallel
-def run_parallel(
-    first: int, last: int, cuts: Any, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
-) -> None:
-    """Rounds [first, last), the workers spread over Numba's threads: the same bits as `run_serial`."""
-    for t in range(first, last):
-        _aim(t - first, state, method)
-        for k in prange(cuts.size - 1):
-            _visit(t, first, (cuts[k], cuts[k + 1]), state, samples, method, release, seen)
-        _average(t - first, t, state, method, seen)
+def _serve(t: Any, first: Any, last: Any, state: Any, method: Any, seen: Any) -> Any:
+    _average(t - first, t, state, method, seen)
+    if t + 1 < last:
+        _aim(t + 1 - first, state, method)
+
+
+def _enter(state: Any, method: Any) -> Any:
+    _aim(0, state, method)
+
+
+STEPS[Method] = Steps(_visit, _serve, enter=_enter)

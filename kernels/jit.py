@@ -64,11 +64,16 @@ def _compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
+# Kernels count no references to arrays (Numba's `_nrt`): counting is atomic, on cache lines that all threads share, and
+# took a tenth of a round. So they can allocate nothing either, and must not cut arrays into views.
 # A formula: always inlined by LLVM into the kernel that calls it. Division by zero gives inf, as in NumPy.
 formula = _compiled(nogil=True, forceinline=True, _nrt=False)
 # A piece of a kernel, compiled once and not inlined; only kernels can call it, so it needs no way in from Python.
-piece = _compiled(nogil=True, _nrt=False, forceinline=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-# A kernel that runs in the thread that calls it, without the GIL. Said, for Numba hands options on to what is called.
+_apart = {"nogil": True, "forceinline": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+piece = _compiled(**_apart, _nrt=False)
+# A piece that does cut arrays into views. Said, for Numba hands options on to what is called.
+piece_with_views = _compiled(**_apart, _nrt=True)
+# A kernel that runs in the thread that calls it, without the GIL.
 serial = _compiled(nogil=True, forceinline=False, _nrt=False)
 # A kernel that spreads its loop over workers on all of Numba's threads: one caller at a time.
 parallel = _compiled(nogil=True, parallel=True)

@@ -6,12 +6,12 @@ DP-FedAvg is DP-SCAFFOLD whose control variates stay zero. Of a round's releases
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
 from fastldp.kernels.gradient import Samples
-from fastldp.kernels.jit import formula, parallel, serial
+from fastldp.kernels.jit import formula, piece, serial
 from fastldp.kernels.release import TAKERS, Transcript, keep_release, mean_over_workers, note_failures, release_gradient
+from fastldp.kernels.rounds import STEPS, Steps
 from fastldp.kernels.simd import broadcast, fma, keep_apart, load, store
 
 Floats = NDArray[np.floating[Any]]
@@ -72,12 +72,12 @@ TAKERS[Method] = _local_step
 TAKERS[WarmStart] = _first_variate
 
 
-@serial
-def _visit(
+@piece
+def _visit_workers(
     t: int, first: int, workers: tuple[int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
 ) -> None:
     """One round of a range of workers."""
-    keep_apart()  # a function of its own, which both kernels below share
+    keep_apart()  # a function of its own, for its registers
     rate = load(method.step, 0) * float(method.local_steps)
     for i in range(workers[0], workers[1]):
         for j in range(state.Y.shape[1]):
@@ -108,6 +108,17 @@ def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
     note_failures(t, state.model, 0, state.failed)
 
 
+def _visit(t: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> Any:
+    _visit_workers(t, first, workers, state, samples, method, release, seen)
+
+
+def _serve(t: Any, first: Any, last: Any, state: Any, method: Any, seen: Any) -> Any:
+    _average(t - first, t, state, method, seen)
+
+
+STEPS[Method] = Steps(_visit, _serve)
+
+
 @serial
 def warm_start(state: State, samples: Samples, method: WarmStart, release: Any, seen: Transcript) -> None:
     """The control variates as means of K noisy gradients at the start: the releases of a round 0."""
@@ -125,24 +136,3 @@ def warm_start(state: State, samples: Samples, method: WarmStart, release: Any, 
         store(c, state.server_control, 0, j)
         if seen.worker >= 0:
             store(c, seen.broadcasts, 0, j)
-
-
-@serial
-def run_serial(
-    first: int, last: int, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
-) -> None:
-    """Rounds [first, last), in the calling thread."""
-    for t in range(first, last):
-        _visit(t, first, (0, state.Y.shape[0]), state, samples, method, release, seen)
-        _average(t - first, t, state, method, seen)
-
-
-@parallel
-def run_parallel(
-    first: int, last: int, cuts: Any, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
-) -> None:
-    """Rounds [first, last), the workers spread over Numba's threads: the same bits as `run_serial`."""
-    for t in range(first, last):
-        for k in prange(cuts.size - 1):
-            _visit(t, first, (cuts[k], cuts[k + 1]), state, samples, method, release, seen)
-        _average(t - first, t, state, method, seen)

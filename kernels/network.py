@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.kernels.gradient import GRADIENTS
-from fastldp.kernels.jit import piece, serial
+from fastldp.kernels.jit import piece_with_views
 from fastldp.kernels.simd import (
     broadcast,
     fma,
@@ -59,7 +59,7 @@ class Network(NamedTuple):
 
 
 # Views and products are functions of their own, not inlined: they take no time, but LLVM would take much for them.
-@piece
+@piece_with_views
 def _weights(model: Any, layer: int, widths: Any, offsets: Any) -> Any:
     """A layer's weights, or their gradient: (units, inputs)."""
     keep_apart()
@@ -67,7 +67,7 @@ def _weights(model: Any, layer: int, widths: Any, offsets: Any) -> Any:
     return model[begin : begin + size].reshape((widths[layer + 1], widths[layer]))
 
 
-@piece
+@piece_with_views
 def _biases(model: Any, layer: int, widths: Any, offsets: Any) -> Any:
     """A layer's biases, or their gradient: (units,)."""
     keep_apart()
@@ -75,7 +75,7 @@ def _biases(model: Any, layer: int, widths: Any, offsets: Any) -> Any:
     return model[begin : begin + widths[layer + 1]]
 
 
-@piece
+@piece_with_views
 def _of_layer(room: Any, layer: int, count: int, widths: Any) -> Any:
     """What a layer's units have in a room, for so many samples: (units, samples)."""
     keep_apart()
@@ -85,20 +85,20 @@ def _of_layer(room: Any, layer: int, count: int, widths: Any) -> Any:
     return room[begin : begin + widths[layer + 1] * count].reshape((widths[layer + 1], count))
 
 
-@piece
+@piece_with_views
 def _in_lanes(values: Any, lanes: int) -> Any:
     keep_apart()
     return values.reshape((values.shape[0], values.shape[1] // lanes, lanes))
 
 
-@piece
+@piece_with_views
 def _multiply(A: Any, B: Any, product: Any) -> None:
     """The matrix product, by BLAS."""
     keep_apart()
     np.dot(A, B, product)
 
 
-@piece
+@piece_with_views
 def _activate(Z: Any, biases: Any, reach: Any) -> None:
     """h = σ(z + b) in place, and ‖h‖² + 1 of every sample."""
     keep_apart()
@@ -113,7 +113,7 @@ def _activate(Z: Any, biases: Any, reach: Any) -> None:
             store(fma(h, h, load(reach, g)), reach, g)
 
 
-@piece
+@piece_with_views
 def _softmax_slopes(Z: Any, biases: Any, classes: Any, reach: Any, D: Any, norms: Any) -> None:
     """δ = p − e_class of the last layer, p the softmax of z + b, and what it adds to the squared norms."""
     keep_apart()
@@ -136,7 +136,7 @@ def _softmax_slopes(Z: Any, biases: Any, classes: Any, reach: Any, D: Any, norms
         store(square * load(reach, g), norms, g)
 
 
-@piece
+@piece_with_views
 def _sigmoid_slopes(H: Any, reach: Any, D: Any, norms: Any) -> None:
     """δ times σ' = h(1 − h) of a hidden layer, in place, and what it adds to the squared norms."""
     keep_apart()
@@ -148,7 +148,7 @@ def _sigmoid_slopes(H: Any, reach: Any, D: Any, norms: Any) -> None:
             store(fma(delta * delta, load(reach, g), load(norms, g)), norms, g)
 
 
-@piece
+@piece_with_views
 def _scales(clip: float, counted: Any, norms: Any) -> None:
     """min{1, C/‖gradient‖} of every sample; 0 for those that fill up."""
     keep_apart()
@@ -159,7 +159,7 @@ def _scales(clip: float, counted: Any, norms: Any) -> None:
         store(scale, norms, g)
 
 
-@piece
+@piece_with_views
 def _clip(D: Any, scales: Any, biases: Any) -> None:
     """δ of every sample times its scale, and the gradient of the biases, which is their sum."""
     keep_apart()
@@ -172,7 +172,7 @@ def _clip(D: Any, scales: Any, biases: Any) -> None:
         biases[k] = lane_sum(total)
 
 
-@piece
+@piece_with_views
 def _forward(begin: int, end: int, room: int, net: Any) -> None:
     """The units of every layer; of the last the slopes."""
     keep_apart()
@@ -196,7 +196,7 @@ def _forward(begin: int, end: int, room: int, net: Any) -> None:
             _softmax_slopes(_in_lanes(Z, lanes), biases, classes, reaches[layer], D, net.norms[room])
 
 
-@piece
+@piece_with_views
 def _backward(count: int, room: int, net: Any) -> None:
     """The slopes of every hidden layer, from the last to the first."""
     keep_apart()
@@ -209,7 +209,7 @@ def _backward(count: int, room: int, net: Any) -> None:
         _sigmoid_slopes(H, net.reaches[room, layer - 1], _in_lanes(D, lanes), net.norms[room])
 
 
-@piece
+@piece_with_views
 def _sum(begin: int, end: int, room: int, net: Any) -> None:
     """The gradient of every layer, from slopes that are clipped first, to net.sums."""
     keep_apart()
@@ -224,37 +224,37 @@ def _sum(begin: int, end: int, room: int, net: Any) -> None:
             _multiply(D, _of_layer(net.units[room], layer - 1, count, widths).T, weights)
 
 
-@piece
+@piece_with_views
 def _add_to(total: Any, part: Any) -> None:
     keep_apart()
     for j in range(part.size):
         total[j] += part[j]
 
 
-@piece
+@piece_with_views
 def _copy_to(copy: Any, x: Any) -> None:
     keep_apart()
     for j in range(x.size):
         copy[j] = x[j]
 
 
-@serial
-def add_network_gradient(clip: float, net: Any, i: int, x: Any, total: Any) -> None:
-    """total += Σ_l of the gradients of worker i's samples at x, each clipped to the norm `clip`."""
+@piece_with_views
+def add_network_gradient(clip: float, net: Any, i: int, X: Any, row: int, G: Any) -> None:
+    """G[i] += Σ_l of the gradients of worker i's samples at X[row], each clipped to the norm `clip`."""
     keep_apart()
     room, lanes = net.rooms[i], net.classes.shape[1]
-    _copy_to(net.model[room], x)
+    _copy_to(net.model[room], X[row])
     for chunk in range(net.chunks[i], net.chunks[i + 1]):
         begin, end = net.starts[chunk], net.starts[chunk + 1]
         _forward(begin, end, room, net)
         _backward(end - begin, room, net)
         _scales(clip * net.caution, net.counted[begin // lanes : end // lanes], net.norms[room])
         _sum(begin, end, room, net)
-        _add_to(total, net.sums[room])
+        _add_to(G[i], net.sums[room])
 
 
 def _network(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
-    add_network_gradient(clip, samples, i, X[row], G[i])
+    add_network_gradient(clip, samples, i, X, row, G)
 
 
 GRADIENTS[Network] = _network

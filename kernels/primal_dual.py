@@ -1,19 +1,17 @@
-"""The paper's Algorithm 1: rounds of a block of runs, one loop over workers a round.
+"""The paper's Algorithm 1: what its workers and its server do in a round.
 
-A call runs the rounds [first, last) on the state it is given and leaves it ready for the next call, so a run can be
-cut into calls anywhere without changing a bit.
+A worker is visited once a round: what it does with the last broadcast, and its next message.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
 from numpy.typing import NDArray
 
-from fastldp.kernels.gradient import Samples
-from fastldp.kernels.jit import formula, parallel, serial
+from fastldp.kernels.jit import formula, piece
 from fastldp.kernels.prox import BOX_L1, box_l1, project_row
-from fastldp.kernels.release import TAKERS, Transcript, draw_ahead, mean_over_workers, note_failures, release_gradient
+from fastldp.kernels.release import TAKERS, draw_ahead, mean_over_workers, note_failures, release_gradient
+from fastldp.kernels.rounds import STEPS, Steps
 from fastldp.kernels.simd import fma, keep_apart, load, store
 
 Floats = NDArray[np.floating[Any]]
@@ -85,12 +83,26 @@ def _average(now: int, t: int, state: Any, seen: Any) -> None:
 TAKERS[Method] = _half_step
 
 
-@serial
-def _visit(
+def _serve(t: Any, first: Any, last: Any, state: Any, method: Any, seen: Any) -> Any:
+    _average(t - first, t, state, seen)
+
+
+def _leave(workers: Any, state: Any, method: Any) -> Any:
+    for i in range(workers[0], workers[1]):
+        _receive(i, state, method)
+
+
+def _visit(t: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> Any:
+    draw_ahead(t, workers, release)
+    _visit_workers(t, first, workers, state, samples, method, release, seen)
+
+
+@piece
+def _visit_workers(
     t: int, first: int, workers: tuple[int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
 ) -> None:
     """The broadcast of the round before and this round's message, in one visit to each of a range of workers."""
-    keep_apart()  # a function of its own, which both kernels below share
+    keep_apart()  # a function of its own, for its registers
     for i in range(workers[0], workers[1]):
         if t > first:
             _receive(i, state, method)
@@ -101,34 +113,4 @@ def _visit(
                 store(load(state.half, i, j) - step * load(state.dual, i, j), seen.messages, t - first, j)
 
 
-@serial
-def run_serial(
-    first: int, last: int, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
-) -> None:
-    """Rounds [first, last), in the calling thread."""
-    n = state.X.shape[0]
-    for t in range(first, last):
-        draw_ahead(t, (0, n), release)
-        _visit(t, first, (0, n), state, samples, method, release, seen)
-        _average(t - first, t, state, seen)
-    for i in range(n):
-        _receive(i, state, method)
-
-
-@parallel
-def run_parallel(
-    first: int, last: int, cuts: Any, state: State, samples: Samples, method: Method, release: Any, seen: Transcript
-) -> None:
-    """Rounds [first, last), the workers spread over Numba's threads: the same bits as `run_serial`.
-
-    A thread takes the workers from one of the `cuts` to the next: calling costs more than a small worker's round.
-    """
-    for t in range(first, last):
-        for k in prange(cuts.size - 1):
-            workers = cuts[k], cuts[k + 1]
-            draw_ahead(t, workers, release)
-            _visit(t, first, workers, state, samples, method, release, seen)
-        _average(t - first, t, state, seen)
-    for k in prange(cuts.size - 1):
-        for i in range(cuts[k], cuts[k + 1]):
-            _receive(i, state, method)
+STEPS[Method] = Steps(_visit, _serve, leave=_leave)

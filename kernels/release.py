@@ -50,7 +50,7 @@ class SingleRelease(NamedTuple):
     deviations: Floats  # (rounds of the call,)
     factors: Floats  # (n,)
     weight: Floats  # (n,)
-    normals: Floats  # (n, d or d + 1, whichever is even, lanes): those of as many rounds as there are lanes
+    normals: Floats  # (n, lanes, d or d + 1, whichever is even): those of as many rounds as there are lanes
     dithers: Floats  # the same
     drawn: NDArray[np.int64]  # (n,): which of the groups of so many rounds each worker's noise is for
 
@@ -148,11 +148,11 @@ def _noise_of_runs(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: A
 
 
 def _noise_of_rounds(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
-    lane_of_t = t % release.normals.shape[2]
+    lane_of_t = t % release.normals.shape[1]
     weight = load(release.weight, i)
     common = on_grid(load(release.deviations, now) * load(release.factors, i))
     for j in range(state.half.shape[1]):
-        normal, dither = load(release.normals, i, j, lane_of_t), load(release.dithers, i, j, lane_of_t)
+        normal, dither = load(release.normals, i, lane_of_t, j), load(release.dithers, i, lane_of_t, j)
         h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)
         take(i, j, h, state, method)
 
@@ -175,7 +175,7 @@ def _draw_groups(group: int, count: int, t: int, i: int, purpose: int, release: 
     """The noise of so many coordinates, a group of sixteen in each lane; of eight or fewer, in the first."""
     keep_apart()  # a function of its own, for the cipher's registers
     groups = lane_numbers(words_like(load(release.normals, i, 0))) + np.uint32(group)
-    store_group(release.normals, release.dithers, i, 0, count, release.keys, groups, (t, i, purpose))
+    store_group(release.normals, release.dithers, i, 0, count, release.keys, groups, (t, i, purpose), False)
 
 
 @piece
@@ -207,12 +207,12 @@ def _nothing_ahead(t: Any, i: Any, release: Any) -> Any:
 
 
 def _rounds_ahead(t: Any, i: Any, release: Any) -> Any:
-    lanes = release.normals.shape[2]
+    lanes = release.normals.shape[1]
     group = t // lanes
     if release.mode != EXACT and load(release.drawn, i) != group:
         store(group, release.drawn, i)
         rounds = lane_numbers(words_like(load(release.normals, i, 0))) + np.uint32(group * lanes)
-        store_draw(release.normals, release.dithers, i, release.keys, rounds, i, 0)
+        store_draw(release.normals, release.dithers, i, release.keys, rounds, i, 0, True)
 
 
 @serial

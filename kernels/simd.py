@@ -29,6 +29,7 @@ from numpy.typing import DTypeLike, NDArray
 # Numba is annotated in part only. A `Kind` is a Numba type.
 Kind = Any
 intrinsic: Callable[[Callable[..., Any]], Any] = extending.intrinsic
+intrinsic_of_literals: Callable[[Callable[..., Any]], Any] = extending.intrinsic(prefer_literal=True)
 # What the body of an intrinsic returns: its signature and the function that emits LLVM, or None if ill-typed.
 Typed = tuple[Signature, Callable[..., Any]] | None
 
@@ -516,7 +517,7 @@ def _address(context: Any, builder: Any, sig: Signature, args: Any, kind: Kind) 
     return builder.bitcast(begin, context.get_value_type(kind).as_pointer())
 
 
-@extending.intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]
+@intrinsic_of_literals
 def room(context: Any, like: Any, count: Any) -> Typed:
     """An array on the stack, its values not set, of so many (a constant) of the type of `like`."""
     kind = _meant(like)
@@ -573,6 +574,22 @@ def store(context: Any, value: Any, array: Any, *indices: Any) -> Typed:
 
     place = _place(array, indices, kind)
     return None if place is None else (signature(types.none, kind, array, place), emit)
+
+
+@intrinsic
+def store_across(context: Any, value: Any, array: Any, row: Any, column: Any) -> Typed:
+    """array[row, k, column] = lane k of the value, for every lane."""
+
+    def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
+        vector, view, row, column = args
+        for k in range(value.lanes):
+            lane, place = ir.IntType(64)(k), context.make_tuple(builder, indices, [row, ir.IntType(64)(k), column])
+            address = _address(context, builder, signature(types.none, array, indices), [view, place], array.dtype)
+            builder.store(builder.extract_element(vector, lane), address)
+        return context.get_dummy_value()
+
+    indices = types.UniTuple(types.intp, 3)
+    return signature(types.none, value, array, types.intp, types.intp), emit
 
 
 @intrinsic

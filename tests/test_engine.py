@@ -12,8 +12,9 @@ import fastldp as fl
 import naive
 from fastldp import block, engine, recording
 from fastldp.composite import Composite
-from fastldp.kernels import primal_dual, release
+from fastldp.kernels import release, rounds
 from fastldp.kernels.chacha import key_of
+from fastldp.kernels.meeting import meeting
 
 # Numba counts its allocations in a module of C.
 runtime: Any = importlib.import_module("numba.core.runtime._nrt_python")
@@ -274,7 +275,9 @@ def test_no_round_allocates(layout: str, alone: bool, name: str) -> None:
 
     def allocations(last: int) -> int:
         before = runtime.memsys_get_stats_alloc()
-        primal_dual.run_serial(1, last, laid.state, laid.samples, laid.method, drawn, seen)
+        rounds.run_serial(
+            1, last, np.array([0, problem.n]), meeting(1), laid.state, laid.samples, laid.method, drawn, seen
+        )
         return int(runtime.memsys_get_stats_alloc() - before)
 
     runtime.memsys_enable_stats()

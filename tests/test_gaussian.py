@@ -36,7 +36,8 @@ def fill(keys: Any, first_round: int, first_worker: int, purpose: int, out: Any,
     for t in range(out.shape[0]):
         for worker in range(out.shape[1]):
             store_draw(row, dithers, 0, keys, first_round + t, first_worker + worker, purpose)
-            out[t, worker] = row[0]
+            for j in range(row.shape[1]):
+                store(load(row, 0, j), out, t, worker, j)
 
 
 def sample(dtype: Any, rounds: int, workers: int, d: int, seed: int = SEED, purpose: int = 0) -> Array:

@@ -14,10 +14,10 @@ SOURCES = Path(fastldp.kernels.__file__).parent
 SOLVE = """
 import warnings
 import numpy as np, fastldp as fl
-from fastldp.kernels import primal_dual
+from fastldp.kernels import rounds
 problem = fl.Problem(np.eye(4), [1, -1, 1, 1], workers=2, l2=0.1)
 fl.solve(problem, fl.Budget(1.0, 1e-4), rounds=2, repetitions=16, n_jobs=1, seed=0)
-print(sum(primal_dual.run_serial.stats.cache_hits.values()), sum(primal_dual.run_serial.stats.cache_misses.values()))
+print(sum(rounds.run_serial.stats.cache_hits.values()), sum(rounds.run_serial.stats.cache_misses.values()))
 """
 
 

@@ -16,9 +16,11 @@ from threadpoolctl import threadpool_info
 import fastldp as fl
 import naive
 from fastldp import blas, block, engine, mlp, network, recording
-from fastldp.kernels import primal_dual, release
+from fastldp.kernels import release, rounds
 from fastldp.kernels.chacha import key_of
-from fastldp.kernels.network import add_network_gradient
+from fastldp.kernels.gradient import SOFTMAX, add_gradient
+from fastldp.kernels.jit import serial
+from fastldp.kernels.meeting import meeting
 from fastldp.kernels.privatize import GRIDDED
 from fastldp.sweeping import spec
 
@@ -63,9 +65,15 @@ def gradients(problem: fl.MLP, x: Array, clip: float) -> Array:
     """The kernel's sums of clipped gradients."""
     samples = network.with_rooms(network.samples_of(problem), np.array([0, problem.n]))
     total = np.zeros((problem.n, problem.d))
-    for i in range(problem.n):
-        add_network_gradient(clip, samples, i, x, total[i])
+    add_gradients(clip, samples, x[None], total)
     return total
+
+
+@serial
+def add_gradients(clip: float, samples: Any, X: Any, G: Any) -> None:
+    """G[i] += the gradient of worker i at X[0]."""
+    for i in range(G.shape[0]):
+        add_gradient(SOFTMAX, clip, samples, i, X, 0, G)
 
 
 # The gradient
@@ -297,7 +305,7 @@ def test_no_round_allocates() -> None:
 
     def allocations(last: int) -> int:
         before = runtime.memsys_get_stats_alloc()
-        primal_dual.run_serial(1, last, laid.state, samples, laid.method, drawn, seen)
+        rounds.run_serial(1, last, np.array([0, problem.n]), meeting(1), laid.state, samples, laid.method, drawn, seen)
         return int(runtime.memsys_get_stats_alloc() - before)
 
     runtime.memsys_enable_stats()

@@ -421,6 +421,6 @@ def test_import_loads_no_extra_and_compiles_nothing() -> None:
         "import sys; import fastldp; "
         "extras = {'matplotlib', 'pooch', 'distributed', 'dask', 'ray', 'h5py', 'pandas', 'torch', 'jax'}; "
         "assert not extras & set(sys.modules), extras & set(sys.modules); "
-        "from fastldp.kernels import primal_dual; assert not primal_dual.run_serial.signatures"
+        "from fastldp.kernels import rounds; assert not rounds.run_serial.signatures"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -82,7 +81,6 @@ class ISRLDP:
 class NoisyDescent(Program):
     """The kernels of ISRL-DP."""
 
-    loops: ClassVar[ModuleType] = kernels
     memory: ClassVar[tuple[str, ...]] = ("iterate", "answer")
 
     def __init__(self, method: ISRLDP, problem: Composite, rounds: int, step: float) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -121,7 +120,6 @@ def _refuse_nonsmooth(problem: Composite, name: str) -> None:
 class LocalSteps(Program):
     """The kernels of both."""
 
-    loops: ClassVar[ModuleType] = kernels
     memory: ClassVar[tuple[str, ...]] = ("control", "model", "server_control")
 
     def __init__(self, method: DPFedAvg | DPScaffold, step: float, *, variates: bool, warm: bool) -> None:

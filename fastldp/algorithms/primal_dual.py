@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -194,7 +193,6 @@ class PrimalDual:
 class Algorithm1(Program):
     """The kernels of Algorithm 1."""
 
-    loops: ClassVar[ModuleType] = kernels
     memory: ClassVar[tuple[str, ...]] = ("X", "dual")
     lanes_of_samples: ClassVar[bool] = True
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -35,8 +34,6 @@ class Layout(Protocol):
 class Program(ABC):
     """A method with the numbers of one run; runs in a block have programs of the same kind."""
 
-    loops: ClassVar[ModuleType]
-    """With `run_serial` and `run_parallel`."""
     memory: ClassVar[tuple[str, ...]]
     """The fields of the state that are a run, between calls; the rest is room to work in."""
     lanes_of_samples: ClassVar[bool] = False

@@ -36,6 +36,8 @@ SOFTMAX = 2  # of a network
 
 # How many rows, at most, have their margins and slopes on the stack at once.
 ROWS = 40
+# So many numbers of theirs are read twice in a row.
+NEAR = 2**13
 # Panels of more numbers than this are not in a core's own caches.
 FAR = 2**18
 
@@ -113,8 +115,10 @@ def _add_all(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, G: Any
     # Some rows at a time: all margins, then all slopes, then all products of these. In a loop of their own slopes need
     # not wait for each other; among the products LLVM would have them wait in memory.
     slopes = room(load(G, i, 0), ROWS)
-    for row in range(first, end, ROWS):
-        count = min(ROWS, end - row)
+    a_row = samples.values.size // samples.values.shape[0]
+    several = max(5, min(ROWS, NEAR // a_row // 5 * 5))
+    for row in range(first, end, several):
+        count = min(several, end - row)
         _margins(samples, row, count, X, at, slopes)
         _to_slopes(loss, within, clip, samples, row, count, slopes)
         _add_products(samples, row, count, slopes, i, G)

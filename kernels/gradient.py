@@ -36,7 +36,7 @@ SOFTMAX = 2  # of a network
 
 # How many rows, at most, have their margins and slopes on the stack at once.
 ROWS = 40
-# So many numbers of theirs are read twice in a row.
+# Of so many numbers at most, but of five rows: these are read twice and should still be near by then.
 NEAR = 2**13
 # Panels of more numbers than this are not in a core's own caches.
 FAR = 2**18
@@ -115,8 +115,8 @@ def _add_all(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, G: Any
     # Some rows at a time: all margins, then all slopes, then all products of these. In a loop of their own slopes need
     # not wait for each other; among the products LLVM would have them wait in memory.
     slopes = room(load(G, i, 0), ROWS)
-    a_row = samples.values.size // samples.values.shape[0]
-    several = max(5, min(ROWS, NEAR // a_row // 5 * 5))
+    near = NEAR * samples.values.shape[0] // max(1, samples.values.size)
+    several = max(5, min(ROWS, near // 5 * 5))
     for row in range(first, end, several):
         count = min(several, end - row)
         _margins(samples, row, count, X, at, slopes)

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pytest
+from numba.core.errors import NumbaError
+
 import fastldp.kernels
 from fastldp.kernels import jit
 
@@ -19,6 +23,16 @@ problem = fl.Problem(np.eye(4), [1, -1, 1, 1], workers=2, l2=0.1)
 fl.solve(problem, fl.Budget(1.0, 1e-4), rounds=2, repetitions=16, n_jobs=1, seed=0)
 print(sum(rounds.run_serial.stats.cache_hits.values()), sum(rounds.run_serial.stats.cache_misses.values()))
 """
+
+
+@jit.serial
+def allocating(n):  # type: ignore[no-untyped-def]
+    return np.zeros(n).sum()
+
+
+def test_a_kernel_that_would_allocate_does_not_compile() -> None:
+    with pytest.raises(NumbaError, match="found for signature"):
+        allocating(3)
 
 
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -97,6 +97,37 @@ def test_gradients(loss: str, layout: str, bound: float | None) -> None:
             np.testing.assert_allclose(G[i, :, lane], reference, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_lane_that_clips_or_saturates_leaves_the_bits_of_its_neighbours(layout: str, dtype: str) -> None:
+    """Where no lane does either, slopes are made in a shorter way: the same numbers."""
+    problem = cases.make("box_l1", layout=layout, sizes=(3, 101, 45), dtype=dtype).problem
+    samples, lanes = block.samples_in_rows(problem), block.LANES[dtype]
+    X = np.random.default_rng(2).normal(size=(problem.n, problem.d, lanes)).astype(dtype)
+    unclipped = np.full(lanes, np.finfo(dtype).max, dtype)
+
+    def at(X: np.ndarray, clip: np.ndarray) -> np.ndarray:
+        G = np.zeros_like(X)
+        gradients(gradient.LOGISTIC, clip, samples, X, G)
+        return G
+
+    plain, clip, far, lost = at(X, unclipped), unclipped.copy(), X.copy(), X.copy()
+    clip[2] = 0.1
+    far[:, :, 2] *= 1e6
+    lost[:, :, 2] = np.nan
+    others = np.arange(lanes) != 2
+    for G in (at(X, clip), at(far, unclipped), at(lost, unclipped)):
+        np.testing.assert_array_equal(G[..., others], plain[..., others])
+        assert not np.array_equal(G[..., 2], plain[..., 2])
+    # Far out the slopes are 0 and 1, and the gradient a sum of rows.
+    rows = problem.rows.toarray() if layout == "csr" else problem.rows
+    for i, (first, end) in enumerate(zip(problem.starts[:-1], problem.starts[1:], strict=True)):
+        A = rows[first:end]
+        sums = (A @ far[i, :, 2].astype(np.float64) > 0) @ A
+        np.testing.assert_allclose(at(far, unclipped)[i, :, 2], sums, rtol=1e-5, atol=1e-5)
+    assert np.isnan(at(lost, unclipped)[..., 2]).any(axis=1).all()
+
+
 def test_releases() -> None:
     rng = np.random.default_rng(2)
     query, normal = rng.standard_normal((2, 50, LANES))

@@ -44,10 +44,12 @@ from fastldp.kernels.simd import (
     polynomial,
     prefetch,
     rint,
+    room,
     rotate_left,
     select,
     sqrt,
     store,
+    store_across,
     uint32x8,
     uint32x16,
     uint64x8,
@@ -312,6 +314,41 @@ def mask_summary(A: Any, out: Any) -> None:
         out[k, 0] = any_lane(positive)
         out[k, 1] = all_lanes(positive)
         out[k, 2] = any_lane(A[k, 0] > 0.0) & all_lanes(A[k, 1] > 0.0)
+
+
+@serial
+def backwards(A: Any, out: Any) -> None:
+    """By way of two rooms, one of which is only in the way."""
+    kept, beside = room(load(A, 0), 5), room(load(A, 0), 5)
+    for k in range(5):
+        store(load(A, k), kept, k)
+        store(load(A, k) + 1, beside, k)
+    for k in range(5):
+        store(load(kept, 4 - k), out, k)
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), FLOATS)
+def test_rooms_hold_lanes_two_lines_and_scalars(dtype: Any, lanes: int) -> None:
+    for shape in ((5, lanes), (5, 2, lanes), (5,)):
+        A = np.random.default_rng(9).normal(size=shape).astype(dtype)
+        out = np.empty_like(A)
+        backwards(A, out)
+        np.testing.assert_array_equal(out, A[::-1])
+
+
+@serial
+def columns(A: Any, out: Any) -> None:
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            store_across(load(A, i, j), out, i, j)
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), FLOATS)
+def test_lanes_are_stored_across(dtype: Any, lanes: int) -> None:
+    A = np.random.default_rng(10).normal(size=(2, 3, lanes)).astype(dtype)
+    out = np.zeros((2, lanes, 3), dtype)
+    columns(A, out)
+    np.testing.assert_array_equal(out, A.transpose(0, 2, 1))
 
 
 @pytest.mark.parametrize(("dtype", "lanes"), FLOATS)

@@ -92,6 +92,7 @@ def unit(dtype: Any, random: np.random.Generator) -> Array:
 CASES: dict[str, Any] = {
     "exp": (vmath.exp, np.exp, spread(-745.0, 709.7), spread(-103.0, 88.7)),
     "sigmoid": (vmath.sigmoid, lambda z: 1 / (1 + np.exp(-z)), spread(-708.3, 745.0), spread(-87.3, 104.0)),
+    "sigmoid2": (vmath.sigmoid2, lambda z: 1 / (1 + np.exp2(-z)), spread(-1021.9, 1060.0), spread(-125.9, 150.0)),
     "log": (vmath.log, np.log, positive, positive),
     "cosine": (cosine, lambda u: turn(u, 1), unit, unit),
     "sine": (sine, lambda u: turn(u, 0), unit, unit),
@@ -116,6 +117,7 @@ def test_against_mpmath(name: str) -> None:
     truth = {
         "exp": mpmath.exp,
         "sigmoid": lambda z: 1 / (1 + mpmath.exp(-z)),
+        "sigmoid2": lambda z: 1 / (1 + mpmath.power(2, -z)),
         "log": mpmath.log,
         "cosine": lambda u: mpmath.cospi(2 * u),
         "sine": lambda u: mpmath.sinpi(2 * u),
@@ -130,11 +132,12 @@ def test_against_mpmath(name: str) -> None:
 @PRECISIONS
 def test_the_ends_saturate(dtype: Any) -> None:
     information = np.finfo(dtype)
-    huge = np.array([information.max, np.inf, 1e30, 800.0], dtype)
+    huge = np.array([information.max, np.inf, 1e30, 1100.0], dtype)
     np.testing.assert_array_equal(computed(vmath.exp, huge), np.inf)
     np.testing.assert_array_equal(computed(vmath.exp, -huge), 0.0)
-    np.testing.assert_array_equal(computed(vmath.sigmoid, huge), 1.0)
-    np.testing.assert_array_equal(computed(vmath.sigmoid, -huge), 0.0)
+    for function in (vmath.sigmoid, vmath.sigmoid2):
+        np.testing.assert_array_equal(computed(function, huge), 1.0)
+        np.testing.assert_array_equal(computed(function, -huge), 0.0)
 
 
 @PRECISIONS
@@ -145,12 +148,22 @@ def test_finite_gives_no_nan(dtype: Any) -> None:
     finite = anything[np.isfinite(anything)]
     assert len(finite) > (1 << 20) // width // 2
     growing = computed(vmath.exp, finite)
-    rising = computed(vmath.sigmoid, finite)
     assert np.all(growing >= 0.0)
-    assert np.all((rising >= 0.0) & (rising <= 1.0))
     order = np.argsort(finite)
-    # Monotone up to the error bound.
-    assert np.all(np.diff(rising[order]) >= -4 * information_step(dtype))
+    for function in (vmath.sigmoid, vmath.sigmoid2):
+        rising = computed(function, finite)
+        assert np.all((rising >= 0.0) & (rising <= 1.0))
+        # Monotone up to the error bound.
+        assert np.all(np.diff(rising[order]) >= -4 * information_step(dtype))
+
+
+@PRECISIONS
+def test_within_its_range_the_shorter_sigmoid_has_the_same_bits(dtype: Any) -> None:
+    reach = 1021.0 if dtype == np.float64 else 125.0
+    random = np.random.default_rng(14)
+    z = np.concatenate([[-reach, reach], random.uniform(-reach, reach, POINTS), random.normal(0, 2, POINTS)])
+    z = z.astype(dtype)
+    np.testing.assert_array_equal(computed(vmath.sigmoid2_within, z), computed(vmath.sigmoid2, z))
 
 
 def information_step(dtype: Any) -> float:
@@ -162,6 +175,7 @@ def test_known_values(dtype: Any) -> None:
     zero, one = np.zeros(1, dtype), np.ones(1, dtype)
     assert computed(vmath.exp, zero)[0] == 1.0
     assert computed(vmath.sigmoid, zero)[0] == 0.5
+    assert computed(vmath.sigmoid2, zero)[0] == 0.5
     assert computed(vmath.log, one)[0] == 0.0
     quarters = np.array([0.0, 0.25, 0.5, 0.75, 1.0], dtype)
     np.testing.assert_array_equal(computed(cosine, quarters), [1, 0, -1, 0, 1])

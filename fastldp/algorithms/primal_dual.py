@@ -53,7 +53,7 @@ class PrimalDual:
     PrimalDual(step=0.1, allocation='static', prior=None)
     """
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
 
     step: float | str | None = None

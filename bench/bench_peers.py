@@ -10,13 +10,15 @@ import jobs
 from frameworks import FRAMEWORKS
 from measuring import Reference, measure
 
-# Of each job its size and runs, our rounds and theirs.
+# Of each job its size and runs, our rounds and theirs, which take about as long.
 JOBS: dict[str, tuple[jobs.Size, int, int, int]] = {
-    "dense-160": (jobs.FIRST, 160, 300, 40),
-    "sparse-160": (jobs.SPARSE, 160, 80, 8),
-    "dense-1": (jobs.FIRST, 1, 2000, 500),
+    "dense-160": (jobs.FIRST, 160, 300, 60),
+    "sparse-160": (jobs.SPARSE, 160, 80, 13),
+    "dense-1": (jobs.FIRST, 1, 2000, 300),
 }
 
+# Enough pairs that some are of good moments.
+SECONDS = 4.0
 # What frameworks can finish: the first experiment, one run of so few rounds.
 FRAMEWORK_ROUNDS = 10
 
@@ -42,6 +44,7 @@ def bench_peer(benchmark: BenchmarkFixture, peer: str, job: str, dtype: str) -> 
         jobs.work(given, runs, rounds),
         lambda _: jobs.apart(peer, given),
         at_most=jobs.APART,
+        seconds=SECONDS,
         rounds=rounds,
         runs=runs,
     )

@@ -51,12 +51,16 @@ def flops(dtype: str = "float64", threads: int | None = None) -> float:
 @cache
 def read(threads: int | None = None, megabytes: int = 200) -> float:
     """Bytes of memory read a second, on all threads or so many."""
+    return megabytes * 1e6 / shortest(reading(megabytes * 1_000_000, threads))
+
+
+def reading(size: int, threads: int | None = None) -> Callable[[], Any]:
+    """A job that reads so many bytes of memory once, but for a few at the end, on all threads or so many."""
     threads = threads or numba.get_num_threads()
-    lines = megabytes * 1_000_000 // 64 // threads // 4 * 4
-    X = aligned_zeros((threads, lines, 8))
+    X = aligned_zeros((threads, size // 64 // threads // 4 * 4, 8))
     X[...] = 1.0
     totals = aligned_zeros((threads, 8))
-    return X.nbytes / shortest(lambda: _read(X, totals))
+    return lambda: _read(X, totals)
 
 
 @cache

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import limits
 
-# How long the pairs of one benchmark may take together, and how many they are at most.
+# How long the pairs of one benchmark may take together, unless it says so, and how many they are at most.
 SECONDS = 0.5
 MOST = 20
 # Libraries keep their threads spinning for a while after a job: one that needs all cores waits until they sleep.
@@ -43,18 +43,21 @@ def measure(
     *,
     at_most: float,
     pairs: int | None = None,
+    seconds: float = SECONDS,
     **info: Any,
 ) -> Any:
     """Time a job in turns with its reference; fail where the error of its result is larger than it may be.
 
+    Job and reference should take about as long: the longer one would meet more of the machine's bad moments.
+
     Without timing (`--benchmark-disable`) each runs once. `benchmark` is the fixture, whose methods have no types.
     """
-    seconds: list[float] = []
+    times: list[float] = []
     pause = PAUSE if benchmark.enabled and work.threads != 1 else 0.0
 
     def before() -> None:
         wait(pause)
-        seconds.append(timed(reference.job))
+        times.append(timed(reference.job))
         wait(pause)
 
     if benchmark.enabled and pairs is None:
@@ -62,13 +65,13 @@ def measure(
         reference.job()
         job()
         a_pair = timed(reference.job) + timed(job) + 2 * pause
-        pairs = min(MOST, max(1, int(SECONDS / a_pair)))
+        pairs = min(MOST, max(1, int(seconds / a_pair)))
     result = benchmark.pedantic(job, setup=before, rounds=pairs or 1)
     wrong = float(error(result))
     if not wrong <= at_most:  # a NaN is wrong too
         raise AssertionError(f"the result is off by {wrong:.3g}, and may be by {at_most:.3g}")
     benchmark.extra_info |= info | {"error": wrong, "flops": work.flops, "bytes": work.bytes, "units": work.units}
-    benchmark.extra_info |= {"reference": reference.name, "reference_units": reference.units, "reference_data": seconds}
+    benchmark.extra_info |= {"reference": reference.name, "reference_units": reference.units, "reference_data": times}
     if benchmark.enabled:
         benchmark.extra_info |= fractions(work, min(benchmark.stats.stats.data))
     return result

@@ -77,10 +77,13 @@ def _shares(found: Results) -> list[Row]:
         ("dense, 160 runs, float64: share of FMA", "bench_solve[dense-160-float64]", "of_fma", ""),
         ("dense, 160 runs, float32: share of FMA", "bench_solve[dense-160-float32]", "of_fma", ""),
         ("dense, 160 runs, float32: share of sgemm", "bench_solve[dense-160-float32]", "of_gemm", ""),
-        ("one run, n=100, m=1000, d=128: share of read bandwidth", "bench_round_of_large_data", "of_read", "≥ 75 %"),
     ]
     named = found.benchmarks
-    return [(what, f"{named[name].info[key]:.0%}", target) for what, name, key, target in wanted if name in named]
+    made = [(what, f"{named[name].info[key]:.0%}", target) for what, name, key, target in wanted if name in named]
+    if (large := named.get("bench_round_of_large_data")) is not None:
+        # Its reference reads as many bytes.
+        made.append(("one run, n=100, m=1000, d=128: share of read bandwidth", f"{large.ratio:.0%}", "≥ 75 %"))
+    return made
 
 
 def of_frameworks(found: Results) -> tuple[float, dict[str, float]]:

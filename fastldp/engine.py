@@ -11,11 +11,12 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from joblib import Parallel, delayed
+from joblib.parallel import ThreadingBackend
 from scipy import sparse
 
 from fastldp import memory
@@ -45,6 +46,8 @@ PARALLEL_WORK = 30_000
 
 # The nanoseconds of a block's rounds below which threads wait for each other's Python longer than the kernel takes.
 SHORT_BLOCK = 3e5
+# And of all blocks together, below which they are done before threads have started, which takes some milliseconds.
+SHORT_JOB = 1e7
 
 # How much larger than the data its panels may be.
 MOST_PADDING = 2.0
@@ -53,6 +56,15 @@ Mate = TypeVar("Mate")
 
 # Numba's simplest threading layer aborts where two threads start parallel kernels at the same time.
 _ONE_PARALLEL_CALLER = threading.Lock()
+
+
+class _Threads(ThreadingBackend):  # type: ignore[misc]
+    """joblib's threads, but who waits for a result is woken by it: joblib looks for it every ten milliseconds."""
+
+    supports_retrieve_callback = False
+
+    def retrieve_result(self, out: Any, timeout: float | None = None) -> Any:
+        return out.get(timeout)
 
 
 def execute(
@@ -98,13 +110,13 @@ def execute(
     # Whole waves of blocks take a thread each; where it pays, the blocks left over share all threads, in turns.
     pays = cores > 1 and threads_pay(problem, alone=alone)
     waves = len(packs) - len(packs) % cores if pays else len(packs)
-    if packs[0][0].runs.rounds * cost < SHORT_BLOCK:
+    lengths = [mates[0].runs.rounds * cost for mates in packs[:waves]]
+    if waves <= 1 or lengths[0] < SHORT_BLOCK or sum(lengths) < SHORT_JOB:
         for mates in packs[:waves]:
             complete(mates, 1)
-    elif waves > 1:
-        Parallel(n_jobs=cores, backend="threading")(delayed(complete)(mates, 1) for mates in packs[:waves])
-    elif waves == 1:
-        complete(packs[0], 1)
+    else:
+        parallel = Parallel(n_jobs=cores, backend=_Threads(), batch_size=1, pre_dispatch="all")
+        parallel(delayed(complete)(mates, 1) for mates in packs[:waves])
     for mates in packs[waves:]:
         with sharing(cores):
             complete(mates, cores)

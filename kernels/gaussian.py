@@ -23,18 +23,23 @@ from fastldp.kernels.simd import (
     broadcast,
     by_precision,
     convert,
-    float64x8,
     fma,
     high_half,
     join,
     load,
+    load_as,
     low_half,
+    room,
     sqrt,
     store,
     store_across,
+    store_rows,
     words_like,
 )
 from fastldp.kernels.vmath import cos_sin_turn, log
+
+# How many rows the words of a group take: in memory, for Numba branches on the index of a tuple.
+WORDS = 32
 
 
 @formula
@@ -59,23 +64,33 @@ def dither(like: Any, word: Any) -> Any:
 
 
 @formula
-def words(keys: Any, group: Any, few: Any, round_: Any, worker: Any, purpose: Any, like: Any = float64x8) -> Any:
-    """The words a and b of a group, 16 vectors each with as many lanes as `like`; a last group may have but `few`.
+def store_words(rows: Any, keys: Any, group: Any, few: Any, address: Any, like: Any) -> Any:
+    """The words of a group, which may have but `few`, to rows: first those of a. Returns where those of b begin.
 
-    `keys` is an array (8, lanes) of words, one key a column.
+    `keys` is an array (8, lanes) of words, one key a column, with as many lanes as `like` has.
     """
+    round_, worker, purpose = address
     key = load_key(words_like(like), keys)
     even = broadcast(2 * group, key[0])
     at = broadcast(round_, key[0])
-    if few:
-        w = chacha20(key, even, at, worker, purpose)
-        return w[:8] + w[:8], w[8:] + w[8:]
-    if by_precision(like, False, True):
-        w = chacha20(key, even, at, worker, purpose)
-        return w, w
+    if few or by_precision(like, False, True):
+        store_rows(chacha20(key, even, at, worker, purpose), rows, 0)
+        return 8 if few else 0  # single precision has no use for b
     # Both blocks at once, side by side in vectors twice as wide: one alone waits for itself half of the time.
     w = chacha20(join(key, key), join(even, even + 1), join(at, at), worker, purpose)
-    return low_half(w), high_half(w)
+    store_rows(low_half(w), rows, 0)
+    store_rows(high_half(w), rows, 16)
+    return 16
+
+
+@formula
+def normals_of(like: Any, rows: Any, further: int, k: int) -> Any:
+    """The normals and dithers of coordinates k and k + 1 of a group, from its words in rows."""
+    kind = words_like(like)
+    a0, b0 = load_as(kind, rows, k), load_as(kind, rows, k + further)
+    a1, b1 = load_as(kind, rows, k + 1), load_as(kind, rows, k + 1 + further)
+    n0, n1 = box_muller(like, a0, b0, a1, b1)
+    return n0, n1, dither(like, b0), dither(like, b1)
 
 
 @formula
@@ -86,15 +101,15 @@ def store_group(
 
     Or, where its lanes are to lie apart, `across`, of arrays (rows, lanes, coordinates).
     """
-    round_, worker, purpose = address
     like = load(normals, row, 0)
-    a, b = words(keys, group, count <= 8, round_, worker, purpose, like)
+    rows = room(words_like(like), WORDS)
+    further = store_words(rows, keys, group, count <= 8, address, like)
     for k in range(0, min(16, count), 2):
-        n0, n1 = box_muller(like, a[k], b[k], a[k + 1], b[k + 1])
+        n0, n1, u0, u1 = normals_of(like, rows, further, k)
         _put(n0, normals, row, first + k, across)
         _put(n1, normals, row, first + k + 1, across)
-        _put(dither(like, b[k]), dithers, row, first + k, across)
-        _put(dither(like, b[k + 1]), dithers, row, first + k + 1, across)
+        _put(u0, dithers, row, first + k, across)
+        _put(u1, dithers, row, first + k + 1, across)
 
 
 @formula

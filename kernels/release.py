@@ -13,7 +13,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from fastldp.kernels.gaussian import box_muller, dither, store_draw, store_group, words
+from fastldp.kernels.gaussian import WORDS, normals_of, store_draw, store_group, store_words
 from fastldp.kernels.gradient import add_gradient
 from fastldp.kernels.jit import formula, piece, serial
 from fastldp.kernels.privatize import EXACT, on_grid, privatize
@@ -25,6 +25,7 @@ from fastldp.kernels.simd import (
     lane,
     lane_numbers,
     load,
+    room,
     store,
     words_like,
 )
@@ -134,12 +135,12 @@ def _noise_of_runs(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: A
     deviation = load(release.deviations, now) * load(release.factors, i)
     weight = load(release.weight, i)
     common = on_grid(deviation)
+    rows = room(words_like(deviation), WORDS)
     for group in range((d + 15) // 16):
         j = 16 * group
-        a, b = words(release.keys, group, d - j <= 8, t, i, purpose, deviation)
+        further = store_words(rows, release.keys, group, d - j <= 8, (t, i, purpose), deviation)
         for k in range(0, min(16, d - j), 2):
-            n0, n1 = box_muller(deviation, a[k], b[k], a[k + 1], b[k + 1])
-            u0, u1 = dither(deviation, b[k]), dither(deviation, b[k + 1])
+            n0, n1, u0, u1 = normals_of(deviation, rows, further, k)
             h0 = privatize(release.mode, load(state.half, i, j + k) * weight, common, n0, u0)
             take(i, j + k, h0, state, method)
             if j + k + 1 < d:

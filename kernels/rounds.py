@@ -7,6 +7,7 @@ cut into calls anywhere without changing a bit. The workers are cut into shares,
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 from numba import prange
 from numba.extending import overload
 
@@ -111,7 +112,7 @@ def run_serial(
 ) -> None:
     """Rounds [first, last), in the calling thread: there is one share."""
     _enter(state, method)
-    _take_part(0, first, last, cuts, met, state, samples, method, release, seen)
+    _take_part(np.int64(0), first, last, cuts, met, state, samples, method, release, seen)
 
 
 @parallel
@@ -129,4 +130,4 @@ def run_parallel(
     """The same on Numba's threads, with the same bits: worker i is in share k where cuts[k] <= i < cuts[k + 1]."""
     _enter(state, method)
     for k in prange(cuts.size - 1):
-        _take_part(k, first, last, cuts, met, state, samples, method, release, seen)
+        _take_part(np.int64(k), first, last, cuts, met, state, samples, method, release, seen)

@@ -577,6 +577,23 @@ def store(context: Any, value: Any, array: Any, *indices: Any) -> Typed:
 
 
 @intrinsic
+def store_rows(context: Any, values: Any, array: Any, first: Any) -> Typed:
+    """array[first + k, :] = the k-th vector of a tuple, for all of them."""
+    indices = types.UniTuple(types.intp, 1)
+
+    def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
+        for k, value in enumerate(cgutils.unpack_tuple(builder, args[0], values.count)):
+            place = context.make_tuple(builder, indices, [builder.add(args[2], ir.IntType(64)(k))])
+            row = signature(types.none, array, indices)
+            address = _address(context, builder, row, [args[1], place], values.dtype)
+            builder.store(value, address, align=values.dtype.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    fits = _place(array, [types.intp], values.dtype) is not None
+    return (signature(types.none, values, array, types.intp), emit) if fits else None
+
+
+@intrinsic
 def store_across(context: Any, value: Any, array: Any, row: Any, column: Any) -> Typed:
     """array[row, k, column] = lane k of the value, for every lane."""
 

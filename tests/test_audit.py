@@ -251,25 +251,27 @@ def test_a_seed_that_is_ignored_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 class Mutant(NamedTuple):
-    """A line of kernels/release.py, what it becomes, the number of workers to audit it with, and what is found."""
+    """A line of a kernel, what it becomes, the number of workers to audit it with, and what is found."""
 
     right: str
     wrong: str
     workers: int
     found: str
+    source: str = "release.py"
 
 
-ADDRESS = "d - j <= 8, t, i, purpose, deviation)"
+ADDRESS = "d - j <= 8, (t, i, purpose), deviation)"
 MUTANTS = {
-    "all workers": Mutant(ADDRESS, "d - j <= 8, t, 0, purpose, deviation)", 2, "correlated between workers 0 and 1"),
-    "workers two apart": Mutant(ADDRESS, "d - j <= 8, t, i % 2, purpose, deviation)", 3, "between workers 0 and 2"),
-    "next worker, last round": Mutant(ADDRESS, "d - j <= 8, t + i, 0, purpose, deviation)", 2, "workers 0 and 1"),
-    "two rounds": Mutant(ADDRESS, "d - j <= 8, (t + 1) // 2, i, purpose, deviation)", 2, "correlated between rounds"),
+    "all workers": Mutant(ADDRESS, "d - j <= 8, (t, 0, purpose), deviation)", 2, "correlated between workers 0 and 1"),
+    "workers two apart": Mutant(ADDRESS, "d - j <= 8, (t, i % 2, purpose), deviation)", 3, "between workers 0 and 2"),
+    "next worker, last round": Mutant(ADDRESS, "d - j <= 8, (t + i, 0, purpose), deviation)", 2, "workers 0 and 1"),
+    "two rounds": Mutant(ADDRESS, "d - j <= 8, ((t + 1) // 2, i, purpose), deviation)", 2, "correlated between rounds"),
     "one radius": Mutant(
-        "box_muller(deviation, a[k], b[k], a[k + 1], b[k + 1])",
-        "box_muller(deviation, a[0], b[0], a[k + 1], b[k + 1])",
+        "a0, b0 = load_as(kind, rows, k), load_as(kind, rows, k + further)",
+        "a0, b0 = load_as(kind, rows, 0), load_as(kind, rows, further)",
         2,
         "correlated between coordinates, in size",
+        "gaussian.py",
     ),
     "off the grid": Mutant(
         "h0 = privatize(release.mode, load(state.half, i, j + k) * weight, common, n0, u0)",
@@ -278,8 +280,8 @@ MUTANTS = {
         "off the public grid",
     ),
     "a run alone": Mutant(
-        "normal, dither = load(release.normals, i, j, lane_of_t), load(release.dithers, i, j, lane_of_t)",
-        "normal, dither = 0.5 * load(release.normals, i, j, lane_of_t), load(release.dithers, i, j, lane_of_t)",
+        "normal, dither = load(release.normals, i, lane_of_t, j), load(release.dithers, i, lane_of_t, j)",
+        "normal, dither = 0.5 * load(release.normals, i, lane_of_t, j), load(release.dithers, i, lane_of_t, j)",
         1,
         "a run alone releases other noise",
     ),
@@ -293,7 +295,7 @@ def test_faults_in_the_kernels_are_found(name: str, tmp_path: Path) -> None:
     kernels = ROOT / "kernels" if (ROOT / "kernels").is_dir() else ROOT / "fastldp" / "kernels"
     shutil.copytree(ROOT / "fastldp", tmp_path / "fastldp", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(kernels, tmp_path / "fastldp" / "kernels", dirs_exist_ok=True)
-    source = tmp_path / "fastldp" / "kernels" / "release.py"
+    source = tmp_path / "fastldp" / "kernels" / mutant.source
     text = source.read_text(encoding="utf-8")
     assert text.count(mutant.right) == 1
     source.write_text(text.replace(mutant.right, mutant.wrong), encoding="utf-8")

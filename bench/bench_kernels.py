@@ -41,11 +41,11 @@ def _normals(keys: Any, normals: Any, dithers: Any, repeats: int) -> None:
 
 
 @jit.serial
-def _gradients(samples: Any, clip: Any, X: Any, G: Any, repeats: int) -> None:
+def _gradients(samples: Any, clip: Any, X: Any, rooms: Any, repeats: int) -> None:
     for _ in range(repeats):
-        G[...] = 0
+        rooms.gradient[...] = 0
         for i in range(X.shape[0]):
-            gradient.add_gradient(gradient.LOGISTIC, load(clip, 0), samples, i, X, i, G)
+            gradient.add_gradient(gradient.LOGISTIC, load(clip, 0), samples, i, X, i, rooms, i)
 
 
 @jit.serial
@@ -137,6 +137,7 @@ def bench_gradient(benchmark: BenchmarkFixture, layout: str, lanes: str, dtype: 
     samples = samples_in_panels(given.problem) if alone and layout == "dense" else samples_in_rows(given.problem)
     X = _random(dtype, size.n, size.d) if not alone else np.ascontiguousarray(_random(dtype, size.n, size.d)[..., 0])
     G = np.zeros_like(X)
+    rooms = gradient.Rooms(G, np.empty_like(X))
     clip = np.full((1,) if alone else (1, LANES[dtype]), np.finfo(dtype).max, dtype)
     A = np.ascontiguousarray(-given.b[:, :, None] * given.A).astype(dtype)
     transposed = np.ascontiguousarray(A.transpose(0, 2, 1))
@@ -150,7 +151,7 @@ def bench_gradient(benchmark: BenchmarkFixture, layout: str, lanes: str, dtype: 
     runs = 1 if alone else LANES[dtype]
     measure(
         benchmark,
-        lambda: _gradients(samples, clip, X, G, repeats),
+        lambda: _gradients(samples, clip, X, rooms, repeats),
         Reference("numpy", with_numpy, runs * repeats),
         jobs.work(given, runs, repeats, threads=1),
         lambda _: _farthest(G, with_numpy()) / float(np.abs(G).max()),

@@ -218,7 +218,7 @@ def products(problem: fl.MLP) -> Round:
     """The matrix products of a round on all cores."""
     threads = numba.get_num_threads()
     cuts = np.arange(threads + 1) * problem.n // threads
-    samples = network.with_rooms(network.samples_of(problem), cuts)
+    samples = network.with_rooms(network.samples_of(problem), threads)
 
     def run() -> None:
         with blas.one_thread():

@@ -229,6 +229,12 @@ class Block:
     def zeros(self, *shape: int) -> NDArray[Any]:
         return aligned_zeros(shape if self.alone else (*shape, *self.lane_shape), self.dtype)
 
+    def rooms(self, d: int, shares: int = 1) -> gradient.Rooms:
+        """Where gradients are made, for so many shares of the workers."""
+        # One after the other in memory, so that both fit in a small cache; the rows of a run alone lie apart in it.
+        both = self.zeros(2 * shares, d + gradient.APART if self.alone else d)
+        return gradient.Rooms(both[:shares], both[shares:])
+
     def no_failures(self) -> NDArray[np.int64]:
         return np.zeros(1 if self.alone else self.lanes, dtype=np.int64)
 
@@ -286,7 +292,7 @@ class Block:
             seen = self._transcript(self.program.early_releases, 1)
             laid = self._lay(0, 1)
             release = self.release._replace(deviations=laid.deviations[:1])
-            with self._samples(_in_turn(problem)) as samples:
+            with self._samples(1) as samples:
                 self.program.warm_up(self.state, samples, self.method, release, seen)
             self._keep(0, 0, seen)
         laid = self._lay(begin, end)
@@ -295,7 +301,7 @@ class Block:
         method = self.program.during(laid.method, part)
         seen = self._transcript(self.program.local_steps * (end - begin), end - begin)
         cuts = self._cuts(threads) if threads > 1 else _in_turn(problem)
-        with self._samples(cuts) as samples:
+        with self._samples(cuts.size - 1) as samples:
             run = rounds.run_parallel if threads > 1 else rounds.run_serial
             run(begin + 1, end + 1, cuts, meeting(cuts.size - 1), self.state, samples, method, release, seen)
         self.done = end
@@ -307,13 +313,15 @@ class Block:
             self._settle()
 
     @contextmanager
-    def _samples(self, cuts: NDArray[np.int64]) -> Iterator[Samples]:
-        """The data, for threads that visit the workers between the cuts; BLAS has one thread in each of them."""
+    def _samples(self, shares: int) -> Iterator[Samples]:
+        """The data, with rooms for so many shares of the workers; BLAS has one thread in each of them."""
+        if self.state.gradient.shape[0] != shares:
+            self.state = self.state._replace(**self.rooms(self.problem.d, shares)._asdict())
         if not isinstance(self.samples, Network):
             yield self.samples
             return
-        if self.samples.model.shape[0] != cuts.size - 1:
-            self.samples = with_rooms(self.samples, cuts)
+        if self.samples.model.shape[0] != shares:
+            self.samples = with_rooms(self.samples, shares)
         with blas.one_thread():
             yield self.samples
 

@@ -56,7 +56,6 @@ def samples_of(problem: MLP) -> Network:
         widths=np.array(problem.layers.widths, dtype=np.int64),
         offsets=np.array(problem.layers.offsets[:-1], dtype=np.int64),
         caution=problem.caution,
-        rooms=np.zeros(problem.n, dtype=np.int64),
         model=none,
         sums=none,
         units=none,
@@ -66,14 +65,13 @@ def samples_of(problem: MLP) -> Network:
     )
 
 
-def with_rooms(samples: Network, cuts: Integers) -> Network:
-    """The same with a room for the workers from each of the cuts to the next, which one thread visits in turn."""
-    rooms, lanes, dtype = cuts.size - 1, samples.classes.shape[1], samples.values.dtype
+def with_rooms(samples: Network, rooms: int) -> Network:
+    """The same with so many rooms, one for each share of the workers."""
+    lanes, dtype = samples.classes.shape[1], samples.values.dtype
     d = int(samples.offsets[-1] + samples.widths[-1] * (samples.widths[-2] + 1))
     longest = int(np.diff(samples.starts).max())
     units = int(samples.widths[1:].sum()) * longest
     return samples._replace(
-        rooms=np.repeat(np.arange(rooms), np.diff(cuts)),
         model=aligned_zeros((rooms, d), dtype),
         sums=aligned_zeros((rooms, d), dtype),
         units=aligned_zeros((rooms, units), dtype),

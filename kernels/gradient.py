@@ -34,6 +34,8 @@ LOGISTIC = 0
 SQUARED = 1
 SOFTMAX = 2  # of a network
 
+# Times this, a scalar of single precision is one of double, which formulas are for; vectors stay as they are.
+AS_FORMULAS_TAKE = 1.0
 # How many rows, at most, have their margins and slopes on the stack at once.
 ROWS = 40
 # Of so many numbers at most, but of five rows: these are read twice and should still be near by then.
@@ -74,54 +76,70 @@ class Panels(NamedTuple):
     inverse_norms: Floats  # (panels, lanes)
     least_inverse_norms: Floats  # (n,)
     firsts: NDArray[np.int64]  # (n + 1,): worker i has the panels firsts[i] to firsts[i + 1]
-    partial: Floats  # (n, d, lanes): room for the sums of each lane
+    partial: Floats  # (n, d, lanes): room for the sums of each lane, a row for each share of the workers
 
 
 Samples = DenseSamples | SparseSamples | Panels
+
+
+class Rooms(NamedTuple):
+    """Where gradients are made: rows of at least d numbers, one for each share of the workers."""
+
+    gradient: Floats  # (shares, d or more, lanes)
+    scaled: Floats  # the same, for the point in the units that margins are wanted in
+
+
+# So many more numbers that no two rows of one run have a cache line in common.
+APART = 16
 
 # How the gradient is made, by the type of the samples.
 GRADIENTS: dict[type, Callable[..., Any]] = {}
 
 
-def add_gradient(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
-    """G[i] += Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[row], each clipped to the norm `clip`."""
+def add_gradient(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
+    """gradient[share] += Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[row], each clipped to the norm `clip`."""
     raise NotImplementedError("only compiled code calls this")
 
 
 @overload(add_gradient, inline="always")
-def _by_type_of_samples(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
+def _by_type_of_samples(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
     return GRADIENTS[samples.instance_class]
 
 
-def _over_rows(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
-    _add_all(loss, clip, samples, i, X, row, G)
+def _over_rows(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
+    _add_all(loss, clip, samples, i, X, row, rooms.scaled, rooms.gradient, share)
 
 
-def _over_panels(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
+def _over_panels(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
     for j in range(X.shape[1]):
-        store(broadcast(0.0, load(samples.partial, i, j)), samples.partial, i, j)
-    _add_all(loss, clip, samples, i, X, row, samples.partial)
+        store(broadcast(0.0, load(samples.partial, share, j)), samples.partial, share, j)
+    _add_all(loss, clip, samples, i, X, row, rooms.scaled, samples.partial, share)
     for j in range(X.shape[1]):
-        store(load(G, i, j) + lane_sum(load(samples.partial, i, j)), G, i, j)
+        total = load(rooms.gradient, share, j) + lane_sum(load(samples.partial, share, j))
+        store(total, rooms.gradient, share, j)
 
 
 GRADIENTS |= {DenseSamples: _over_rows, SparseSamples: _over_rows, Panels: _over_panels}
 
 
 @formula
-def _add_all(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, G: Any) -> None:
+def _add_all(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, scaled: Any, G: Any, share: int) -> None:
     first, end = samples.firsts[i], samples.firsts[i + 1]
     within = loss == LOGISTIC and _within(clip, samples, i, X, at)
+    # Margins in base two save a product for every sample.
+    unit = LOG2_E if loss == LOGISTIC else 1.0
+    for j in range(X.shape[1]):
+        store(load(X, at, j) * unit, scaled, share, j)
     # Some rows at a time: all margins, then all slopes, then all products of these. In a loop of their own slopes need
     # not wait for each other; among the products LLVM would have them wait in memory.
-    slopes = room(load(G, i, 0), ROWS)
+    slopes = room(load(G, share, 0), ROWS)
     near = NEAR * samples.values.shape[0] // max(1, samples.values.size)
     several = max(5, min(ROWS, near // 5 * 5))
     for row in range(first, end, several):
         count = min(several, end - row)
-        _margins(samples, row, count, X, at, slopes)
+        _margins(samples, row, count, X.shape[1], scaled, share, slopes)
         _to_slopes(loss, within, clip, samples, row, count, slopes)
-        _add_products(samples, row, count, slopes, i, G)
+        _add_products(samples, row, count, X.shape[1], slopes, share, G)
 
 
 @formula
@@ -137,14 +155,13 @@ def _within(clip: Any, samples: Any, i: int, X: Any, at: int) -> Any:
 
 @formula
 def slope(loss: int, margin: Any, target: Any, limit: Any) -> Any:
-    """φ'(margin), limited: σ(z) for the logistic loss, z − b for the squared.
+    """φ'(margin), limited: σ(z) for the logistic loss, whose margins are in base two, z − b for the squared.
 
     A sample's gradient is this number times its row, so limiting it clips the sample's gradient.
     """
     # In this order of arguments a NaN comes through, so that a diverged run is seen.
     if loss == LOGISTIC:
-        # Rounding this product is as if the margin were off by half an ulp; a sum of products is off by more.
-        return minimum(limit, sigmoid2(margin * LOG2_E))
+        return minimum(limit, sigmoid2(margin * AS_FORMULAS_TAKE))
     return minimum(limit, maximum(-limit, margin - target))
 
 
@@ -153,7 +170,7 @@ def _to_slopes(loss: int, within: bool, clip: Any, samples: Any, row: int, count
     """Margins of so many rows from `row` on to their slopes, in place."""
     if within:
         for k in range(count):
-            store(sigmoid2_within(load(slopes, k) * LOG2_E), slopes, k)
+            store(sigmoid2_within(load(slopes, k) * AS_FORMULAS_TAKE), slopes, k)
     elif loss == LOGISTIC:
         for k in range(count):
             limit = clip * load(samples.inverse_norms, row + k)
@@ -164,56 +181,56 @@ def _to_slopes(loss: int, within: bool, clip: Any, samples: Any, row: int, count
             store(slope(SQUARED, load(slopes, k), load(samples.targets, row + k), limit), slopes, k)
 
 
-def _margins(samples: Any, row: Any, count: Any, X: Any, at: Any, margins: Any) -> Any:
-    """margins[k] = aᵀx of the rows row + k, k < count, at x = X[at]."""
+def _margins(samples: Any, row: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
+    """margins[k] = aᵀx of the rows row + k, k < count, at x = X[at, :d]."""
     raise NotImplementedError("only compiled code calls this")
 
 
-def _add_products(samples: Any, row: Any, count: Any, slopes: Any, i: Any, G: Any) -> Any:
-    """G[i] += Σ_k slopes[k] aₖ of the rows row + k, k < count."""
+def _add_products(samples: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
+    """G[at, :d] += Σ_k slopes[k] aₖ of the rows row + k, k < count."""
     raise NotImplementedError("only compiled code calls this")
 
 
 @overload(_margins, inline="always")
-def _margins_by_type(samples: Any, row: Any, count: Any, X: Any, at: Any, margins: Any) -> Any:
+def _margins_by_type(samples: Any, row: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
     return _margins_of_sparse if samples.instance_class is SparseSamples else _margins_of_dense
 
 
 @overload(_add_products, inline="always")
-def _add_products_by_type(samples: Any, row: Any, count: Any, slopes: Any, i: Any, G: Any) -> Any:
+def _add_products_by_type(samples: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
     return _add_sparse if samples.instance_class is SparseSamples else _add_dense
 
 
 # Five dense rows at once: their sums hide the latency of fma, and G is read once for all five.
-def _margins_of_dense(samples: Any, row: Any, count: Any, X: Any, at: Any, margins: Any) -> Any:
+def _margins_of_dense(samples: Any, row: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
     fives = count - count % 5
     if samples.values.size > FAR:
         for k in range(0, fives, 5):
-            _five_margins(samples.values, row + k, X, at, margins, k, True)
+            _five_margins(samples.values, row + k, d, X, at, margins, k, True)
     else:
         for k in range(0, fives, 5):
-            _five_margins(samples.values, row + k, X, at, margins, k, False)
+            _five_margins(samples.values, row + k, d, X, at, margins, k, False)
     for k in range(fives, count):
         margin = broadcast(0.0, load(margins, k))
-        for j in range(X.shape[1]):
+        for j in range(d):
             margin = fma(load(samples.values, row + k, j), load(X, at, j), margin)
         store(margin, margins, k)
 
 
-def _add_dense(samples: Any, row: Any, count: Any, slopes: Any, i: Any, G: Any) -> Any:
+def _add_dense(samples: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
     fives = count - count % 5
     for k in range(0, fives, 5):
-        _add_five(samples.values, row + k, slopes, k, i, G)
+        _add_five(samples.values, row + k, d, slopes, k, at, G)
     for k in range(fives, count):
         s = load(slopes, k)
-        for j in range(G.shape[1]):
-            store(fma(load(samples.values, row + k, j), s, load(G, i, j)), G, i, j)
+        for j in range(d):
+            store(fma(load(samples.values, row + k, j), s, load(G, at, j)), G, at, j)
 
 
 @formula
-def _five_margins(A: Any, row: int, X: Any, at: int, margins: Any, k: int, far: bool) -> None:
+def _five_margins(A: Any, row: int, d: int, X: Any, at: int, margins: Any, k: int, far: bool) -> None:
     m0 = m1 = m2 = m3 = m4 = broadcast(0.0, load(margins, 0))
-    for j in range(X.shape[1]):
+    for j in range(d):
         x = load(X, at, j)
         if far:
             # The next panels are on their way from memory while these are worked on.
@@ -235,20 +252,20 @@ def _five_margins(A: Any, row: int, X: Any, at: int, margins: Any, k: int, far: 
 
 
 @formula
-def _add_five(A: Any, row: int, slopes: Any, k: int, i: int, G: Any) -> None:
+def _add_five(A: Any, row: int, d: int, slopes: Any, k: int, at: int, G: Any) -> None:
     s0, s1, s2 = load(slopes, k), load(slopes, k + 1), load(slopes, k + 2)
     s3, s4 = load(slopes, k + 3), load(slopes, k + 4)
-    for j in range(G.shape[1]):
-        g = load(G, i, j)
+    for j in range(d):
+        g = load(G, at, j)
         g = fma(load(A, row, j), s0, g)
         g = fma(load(A, row + 1, j), s1, g)
         g = fma(load(A, row + 2, j), s2, g)
         g = fma(load(A, row + 3, j), s3, g)
         g = fma(load(A, row + 4, j), s4, g)
-        store(g, G, i, j)
+        store(g, G, at, j)
 
 
-def _margins_of_sparse(samples: Any, row: Any, count: Any, X: Any, at: Any, margins: Any) -> Any:
+def _margins_of_sparse(samples: Any, row: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
     for k in range(count):
         margin = broadcast(0.0, load(X, at, 0))
         for e in range(load(samples.starts, row + k), load(samples.starts, row + k + 1)):
@@ -256,9 +273,9 @@ def _margins_of_sparse(samples: Any, row: Any, count: Any, X: Any, at: Any, marg
         store(margin, margins, k)
 
 
-def _add_sparse(samples: Any, row: Any, count: Any, slopes: Any, i: Any, G: Any) -> Any:
+def _add_sparse(samples: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
     for k in range(count):
         s = load(slopes, k)
         for e in range(load(samples.starts, row + k), load(samples.starts, row + k + 1)):
             column = load(samples.columns, e)
-            store(fma(load(samples.values, e), s, load(G, i, column)), G, i, column)
+            store(fma(load(samples.values, e), s, load(G, at, column)), G, at, column)

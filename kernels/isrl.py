@@ -29,7 +29,9 @@ class State(NamedTuple):
     iterate: Floats  # (1, d, lanes): w
     answer: Floats  # (1, d, lanes): a
     point: Floats  # (1, d, lanes): p
-    half: Floats  # (n, d, lanes): gradients first, then what is released of them
+    half: Floats  # (n, d, lanes): what is released of the gradients
+    gradient: Floats  # of each share of the workers (see `gradient.Rooms`)
+    scaled: Floats
     failed: NDArray[np.int64]  # (lanes,): the first round whose iterate is not finite, or 0
 
 
@@ -54,12 +56,12 @@ TAKERS[Method] = _keep
 
 @piece
 def _visit_workers(
-    t: int, first: int, workers: tuple[int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
+    t: int, first: int, workers: tuple[int, int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
 ) -> None:
-    """The releases of a range of workers."""
+    """The releases of a share of the workers."""
     keep_apart()  # a function of its own, for its registers
     for i in range(workers[0], workers[1]):
-        release_gradient(t - first, t, 0, i, state.point, 0, state, samples, method, release)
+        release_gradient(t - first, t, 0, i, state.point, 0, workers[2], state, samples, method, release)
         if i == seen.worker:
             keep_release(t - first, i, state, seen)
 

@@ -22,7 +22,9 @@ class State(NamedTuple):
 
     Y: Floats  # (n, d, lanes): the workers' own models y
     control: Floats  # (n, d, lanes): cᵢ
-    half: Floats  # (n, d, lanes): gradients first, then what is released of them
+    half: Floats  # (n, d, lanes): what is released of the gradients
+    gradient: Floats  # of each share of the workers (see `gradient.Rooms`)
+    scaled: Floats
     model: Floats  # (1, d, lanes): the server's x
     server_control: Floats  # (1, d, lanes): c
     failed: NDArray[np.int64]  # (lanes,): the first round whose model is not finite, or 0
@@ -74,16 +76,16 @@ TAKERS[WarmStart] = _first_variate
 
 @piece
 def _visit_workers(
-    t: int, first: int, workers: tuple[int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
+    t: int, first: int, workers: tuple[int, int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
 ) -> None:
-    """One round of a range of workers."""
+    """One round of a share of the workers."""
     keep_apart()  # a function of its own, for its registers
     rate = load(method.step, 0) * float(method.local_steps)
     for i in range(workers[0], workers[1]):
         for j in range(state.Y.shape[1]):
             store(load(state.model, 0, j), state.Y, i, j)
         for k in range(method.local_steps):
-            release_gradient(t - first, t, k, i, state.Y, i, state, samples, method, release)
+            release_gradient(t - first, t, k, i, state.Y, i, workers[2], state, samples, method, release)
             if i == seen.worker:
                 keep_release((t - first) * method.local_steps + k, i, state, seen)
         if method.variates:
@@ -128,7 +130,7 @@ def warm_start(state: State, samples: Samples, method: WarmStart, release: Any, 
         for j in range(d):
             store(zero, state.control, i, j)
         for k in range(method.local_steps):
-            release_gradient(0, 0, k, i, state.model, 0, state, samples, method, release)
+            release_gradient(0, 0, k, i, state.model, 0, 0, state, samples, method, release)
             if i == seen.worker:
                 keep_release(k, i, state, seen)
     for j in range(d):

@@ -49,7 +49,6 @@ class Network(NamedTuple):
     widths: Integers  # (layers + 1,): features, units of each hidden layer, classes
     offsets: Integers  # (layers,): where the model has each layer
     caution: float  # what the rounding of a norm may have hidden, taken off the clipping threshold
-    rooms: Integers  # (n,): the room each worker uses; those that work at the same time have different ones
     model: Floats  # (rooms, d): the model, in the precision of the products
     sums: Floats  # (rooms, d): the gradient of a chunk
     units: Floats  # (rooms, all units of a chunk): what each layer gives
@@ -239,10 +238,10 @@ def _copy_to(copy: Any, x: Any) -> None:
 
 
 @piece_with_views
-def add_network_gradient(clip: float, net: Any, i: int, X: Any, row: int, G: Any) -> None:
-    """G[i] += Σ_l of the gradients of worker i's samples at X[row], each clipped to the norm `clip`."""
+def add_network_gradient(clip: float, net: Any, i: int, X: Any, row: int, G: Any, room: int) -> None:
+    """G[room] += Σ_l of the gradients of worker i's samples at X[row], each clipped to the norm `clip`."""
     keep_apart()
-    room, lanes = net.rooms[i], net.classes.shape[1]
+    lanes = net.classes.shape[1]
     _copy_to(net.model[room], X[row])
     for chunk in range(net.chunks[i], net.chunks[i + 1]):
         begin, end = net.starts[chunk], net.starts[chunk + 1]
@@ -250,11 +249,11 @@ def add_network_gradient(clip: float, net: Any, i: int, X: Any, row: int, G: Any
         _backward(end - begin, room, net)
         _scales(clip * net.caution, net.counted[begin // lanes : end // lanes], net.norms[room])
         _sum(begin, end, room, net)
-        _add_to(G[i], net.sums[room])
+        _add_to(G[room], net.sums[room])
 
 
-def _network(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, G: Any) -> Any:
-    add_network_gradient(clip, samples, i, X, row, G)
+def _network(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
+    add_network_gradient(clip, samples, i, X, row, rooms.gradient, share)
 
 
 GRADIENTS[Network] = _network

@@ -20,9 +20,10 @@ Floats = NDArray[np.floating[Any]]
 class State(NamedTuple):
     """Everything a run is, between calls: X and the dual. The rest is room to work in."""
 
-    X: Floats  # (n, d, lanes): the workers' models xᵢ
+    X: Floats  # (n, d, lanes): the workers' models xᵢ; in a round their messages too, without the dual part
     dual: Floats  # (n, d, lanes): Λᵢ
-    half: Floats  # (n, d, lanes): gradients first, then the messages without their dual part
+    gradient: Floats  # of each share of the workers (see `gradient.Rooms`)
+    scaled: Floats
     mean: Floats  # (1, d, lanes): the server's average
     failed: NDArray[np.int64]  # (lanes,): the first round whose average is not finite, or 0
 
@@ -43,8 +44,8 @@ def _half_step(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
     """Coordinate j of worker i's message, up to its dual part: x − γ(∇fᵢ(x)/n + ζ)."""
     x = load(state.X, i, j)
     step = load(method.step, 0)
-    half = x - step * fma(load(method.shrink, 0), x, h)
-    store(half, state.half, i, j)
+    # In place: what follows needs the message alone.
+    store(x - step * fma(load(method.shrink, 0), x, h), state.X, i, j)
 
 
 @formula
@@ -54,7 +55,7 @@ def _receive(i: int, state: Any, method: Any) -> None:
     size = load(method.size, 0)
     for j in range(state.X.shape[1]):
         dual = load(state.dual, i, j)
-        message = load(state.half, i, j) - step * dual
+        message = load(state.X, i, j) - step * dual
         apart = message - load(state.mean, 0, j)
         store(dual + apart, state.dual, i, j)
         z = message - step * apart
@@ -73,7 +74,7 @@ def _average(now: int, t: int, state: Any, seen: Any) -> None:
     with the contraction instead of staying for ever.
     """
     for j in range(state.X.shape[1]):
-        store(mean_over_workers(state.half, j), state.mean, 0, j)
+        store(mean_over_workers(state.X, j), state.mean, 0, j)
     note_failures(t, state.mean, 0, state.failed)
     if seen.worker >= 0:
         for j in range(state.X.shape[1]):
@@ -99,18 +100,18 @@ def _visit(t: Any, first: Any, workers: Any, state: Any, samples: Any, method: A
 
 @piece
 def _visit_workers(
-    t: int, first: int, workers: tuple[int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
+    t: int, first: int, workers: tuple[int, int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
 ) -> None:
-    """The broadcast of the round before and this round's message, in one visit to each of a range of workers."""
+    """The broadcast of the round before and this round's message, in one visit to each worker of a share."""
     keep_apart()  # a function of its own, for its registers
     for i in range(workers[0], workers[1]):
         if t > first:
             _receive(i, state, method)
-        release_gradient(t - first, t, 0, i, state.X, i, state, samples, method, release)
+        release_gradient(t - first, t, 0, i, state.X, i, workers[2], state, samples, method, release)
         if i == seen.worker:
             step = load(method.step, 0)
             for j in range(state.X.shape[1]):
-                store(load(state.half, i, j) - step * load(state.dual, i, j), seen.messages, t - first, j)
+                store(load(state.X, i, j) - step * load(state.dual, i, j), seen.messages, t - first, j)
 
 
 STEPS[Method] = Steps(_visit, _serve, leave=_leave)

@@ -98,6 +98,7 @@ def release_gradient(
     i: int,
     points: Any,
     row: int,
+    share: int,
     state: Any,
     samples: Any,
     method: Any,
@@ -105,33 +106,39 @@ def release_gradient(
 ) -> None:
     """Release worker i's gradient at points[row]; the method takes it coordinate by coordinate.
 
-    The noise is that of round t, which is round `now` of the call, and of a purpose. `state.half[i]` is room for it.
+    The noise is that of round t, which is round `now` of the call, and of a purpose. The rooms are those of a share.
     """
+    d = points.shape[1]
     zero = broadcast(0.0, load(method.step, 0))
-    for j in range(points.shape[1]):
-        store(zero, state.half, i, j)
-    add_gradient(method.loss, load(method.clip, 0), samples, i, points, row, state.half)
+    for j in range(d):
+        store(zero, state.gradient, share, j)
+    add_gradient(method.loss, load(method.clip, 0), samples, i, points, row, state, share)
     if release.mode == EXACT:
-        for j in range(points.shape[1]):
-            h = load(state.half, i, j) * load(release.weight, i)
+        for j in range(d):
+            h = load(state.gradient, share, j) * load(release.weight, i)
             take(i, j, h, state, method)
     else:
-        _add_noise(now, t, purpose, i, state, method, release)
+        _add_noise(now, t, purpose, i, d, share, state, method, release)
 
 
-def _add_noise(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
-    """Worker i's releases of the gradient in `state.half`, by the type of the release."""
+def _add_noise(
+    now: Any, t: Any, purpose: Any, i: Any, d: Any, share: Any, state: Any, method: Any, release: Any
+) -> Any:
+    """Worker i's releases of the d numbers in `state.gradient[share]`, by the type of the release."""
     raise NotImplementedError("only compiled code calls this")
 
 
 @overload(_add_noise, inline="always")
-def _by_type_of_release(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
+def _by_type_of_release(
+    now: Any, t: Any, purpose: Any, i: Any, d: Any, share: Any, state: Any, method: Any, release: Any
+) -> Any:
     kinds = {Release: _noise_of_runs, SingleRelease: _noise_of_rounds, LongRelease: _noise_of_coordinates}
     return kinds[release.instance_class]
 
 
-def _noise_of_runs(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
-    d = state.half.shape[1]
+def _noise_of_runs(
+    now: Any, t: Any, purpose: Any, i: Any, d: Any, share: Any, state: Any, method: Any, release: Any
+) -> Any:
     deviation = load(release.deviations, now) * load(release.factors, i)
     weight = load(release.weight, i)
     common = on_grid(deviation)
@@ -141,25 +148,29 @@ def _noise_of_runs(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: A
         further = store_words(rows, release.keys, group, d - j <= 8, (t, i, purpose), deviation)
         for k in range(0, min(16, d - j), 2):
             n0, n1, u0, u1 = normals_of(deviation, rows, further, k)
-            h0 = privatize(release.mode, load(state.half, i, j + k) * weight, common, n0, u0)
+            h0 = privatize(release.mode, load(state.gradient, share, j + k) * weight, common, n0, u0)
             take(i, j + k, h0, state, method)
             if j + k + 1 < d:
-                h1 = privatize(release.mode, load(state.half, i, j + k + 1) * weight, common, n1, u1)
+                h1 = privatize(release.mode, load(state.gradient, share, j + k + 1) * weight, common, n1, u1)
                 take(i, j + k + 1, h1, state, method)
 
 
-def _noise_of_rounds(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
+def _noise_of_rounds(
+    now: Any, t: Any, purpose: Any, i: Any, d: Any, share: Any, state: Any, method: Any, release: Any
+) -> Any:
     lane_of_t = t % release.normals.shape[1]
     weight = load(release.weight, i)
     common = on_grid(load(release.deviations, now) * load(release.factors, i))
-    for j in range(state.half.shape[1]):
+    for j in range(d):
         normal, dither = load(release.normals, i, lane_of_t, j), load(release.dithers, i, lane_of_t, j)
-        h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)
+        h = privatize(release.mode, load(state.gradient, share, j) * weight, common, normal, dither)
         take(i, j, h, state, method)
 
 
-def _noise_of_coordinates(now: Any, t: Any, purpose: Any, i: Any, state: Any, method: Any, release: Any) -> Any:
-    d, several = state.half.shape[1], 16 * release.normals.shape[2]
+def _noise_of_coordinates(
+    now: Any, t: Any, purpose: Any, i: Any, d: Any, share: Any, state: Any, method: Any, release: Any
+) -> Any:
+    several = 16 * release.normals.shape[2]
     weight = load(release.weight, i)
     common = on_grid(load(release.deviations, now) * load(release.factors, i))
     # A last group of eight or fewer is made in another way, and so alone.
@@ -168,7 +179,7 @@ def _noise_of_coordinates(now: Any, t: Any, purpose: Any, i: Any, state: Any, me
     for batch in range(batches + 1 if full < d else batches):
         first, end = min(batch * several, full), min(batch * several + several, full) if batch < batches else d
         _draw_groups(first // 16, end - first, t, i, purpose, release)
-        _release_drawn(first, end, common, weight, i, state, method, release)
+        _release_drawn(first, end, common, weight, i, share, state, method, release)
 
 
 @piece
@@ -181,7 +192,7 @@ def _draw_groups(group: int, count: int, t: int, i: int, purpose: int, release: 
 
 @piece
 def _release_drawn(
-    first: int, end: int, common: Any, weight: float, i: int, state: Any, method: Any, release: Any
+    first: int, end: int, common: Any, weight: float, i: int, share: int, state: Any, method: Any, release: Any
 ) -> None:
     """Release the coordinates from first to end with the noise drawn for them."""
     keep_apart()
@@ -189,7 +200,7 @@ def _release_drawn(
         begin = first + 16 * group
         for j in range(begin, min(begin + 16, end)):
             normal, dither = load(release.normals, i, j - begin, group), load(release.dithers, i, j - begin, group)
-            h = privatize(release.mode, load(state.half, i, j) * weight, common, normal, dither)
+            h = privatize(release.mode, load(state.gradient, share, j) * weight, common, normal, dither)
             take(i, j, h, state, method)
 
 
@@ -217,8 +228,8 @@ def _rounds_ahead(t: Any, i: Any, release: Any) -> Any:
 
 
 @serial
-def draw_ahead(t: int, workers: tuple[int, int], release: Any) -> None:
-    """What a range of workers needs before round t, and not in every round."""
+def draw_ahead(t: int, workers: tuple[int, int, int], release: Any) -> None:
+    """What a share of the workers needs before round t, and not in every round."""
     keep_apart()  # the cipher among the gradients makes LLVM spoil these
     for i in range(workers[0], workers[1]):
         _draw_ahead(t, i, release)

@@ -1,7 +1,8 @@
 """The loop over rounds and workers that all methods share: what a method does in it is chosen by its type of numbers.
 
 A call runs the rounds [first, last) on the state it is given and leaves it ready for the next call, so a run can be
-cut into calls anywhere without changing a bit. The workers are cut into shares, one a thread.
+cut into calls anywhere without changing a bit. The workers are cut into shares, one a thread: (first worker, the one
+after the last, number of the share). A share has rooms of its own to work in.
 """
 
 from collections.abc import Callable
@@ -30,13 +31,13 @@ class Steps(NamedTuple):
     """What a method does in a call."""
 
     visit: Callable[..., Any]
-    """(t, first, workers, state, samples, method, release, seen): round t of a range of workers."""
+    """(t, first, workers, state, samples, method, release, seen): round t of a share of the workers."""
     serve: Callable[..., Any]
     """(t, first, last, state, method, seen): the server's part of round t, once all workers have had theirs."""
     enter: Callable[..., Any] = nothing
     """(state, method): the server's part before the first round of the call."""
     leave: Callable[..., Any] = nothing_of
-    """(workers, state, method): a range of workers' part after the last round of the call."""
+    """(workers, state, method): the part of a share of the workers after the last round of the call."""
 
 
 # By the type of the method's numbers.
@@ -90,12 +91,12 @@ def _take_part(
         for beside in range(shares):
             share = (k + beside) % shares
             if claim(met, share, t - first):
-                _visit(t, first, (cuts[share], cuts[share + 1]), state, samples, method, release, seen)
+                _visit(t, first, (cuts[share], cuts[share + 1], share), state, samples, method, release, seen)
                 if finish(met, t - first):
                     _serve(t, first, last, state, method, seen)
                     end_round(met, t - first)
         await_end(met, t - first)
-    _leave((cuts[k], cuts[k + 1]), state, method)
+    _leave((cuts[k], cuts[k + 1], k), state, method)
 
 
 @serial

@@ -274,8 +274,8 @@ MUTANTS = {
         "gaussian.py",
     ),
     "off the grid": Mutant(
-        "h0 = privatize(release.mode, load(state.half, i, j + k) * weight, common, n0, u0)",
-        "h0 = privatize(1, load(state.half, i, j + k) * weight, common, n0, u0)",
+        "h0 = privatize(release.mode, load(state.gradient, share, j + k) * weight, common, n0, u0)",
+        "h0 = privatize(1, load(state.gradient, share, j + k) * weight, common, n0, u0)",
         2,
         "off the public grid",
     ),

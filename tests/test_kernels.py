@@ -32,9 +32,9 @@ def shrink(X, threshold, bound):  # type: ignore[no-untyped-def]
 
 
 @jit.serial
-def gradients(loss, clip, samples, X, G):  # type: ignore[no-untyped-def]
+def gradients(loss, clip, samples, X, rooms):  # type: ignore[no-untyped-def]
     for i in range(X.shape[0]):
-        gradient.add_gradient(loss, simd.load(clip), samples, i, X, i, G)
+        gradient.add_gradient(loss, simd.load(clip), samples, i, X, i, rooms, i)
 
 
 @jit.serial
@@ -90,7 +90,8 @@ def test_gradients(loss: str, layout: str, bound: float | None) -> None:
     rng = np.random.default_rng(1)
     X = rng.standard_normal((6, 9, LANES)) * 10.0 ** np.arange(-3, 5)
     G = np.ones_like(X)
-    gradients(block.LOSS_CODES[loss], np.full(LANES, bound or 1e300), block.samples_in_rows(case.problem), X, G)
+    samples, rooms = block.samples_in_rows(case.problem), gradient.Rooms(G, np.empty_like(X))
+    gradients(block.LOSS_CODES[loss], np.full(LANES, bound or 1e300), samples, X, rooms)
     for i, (A, b) in enumerate(case.shards):
         for lane in range(LANES):
             reference = 1 + len(b) * naive.gradient(loss, A, b, X[i, :, lane], bound or np.inf)
@@ -108,7 +109,7 @@ def test_a_lane_that_clips_or_saturates_leaves_the_bits_of_its_neighbours(layout
 
     def at(X: np.ndarray, clip: np.ndarray) -> np.ndarray:
         G = np.zeros_like(X)
-        gradients(gradient.LOGISTIC, clip, samples, X, G)
+        gradients(gradient.LOGISTIC, clip, samples, X, gradient.Rooms(G, np.empty_like(X)))
         return G
 
     plain, clip, far, lost = at(X, unclipped), unclipped.copy(), X.copy(), X.copy()

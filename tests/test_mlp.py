@@ -18,7 +18,7 @@ import naive
 from fastldp import blas, block, engine, mlp, network, recording
 from fastldp.kernels import release, rounds
 from fastldp.kernels.chacha import key_of
-from fastldp.kernels.gradient import SOFTMAX, add_gradient
+from fastldp.kernels.gradient import SOFTMAX, Rooms, add_gradient
 from fastldp.kernels.jit import serial
 from fastldp.kernels.meeting import meeting
 from fastldp.kernels.privatize import GRIDDED
@@ -63,17 +63,17 @@ def point(problem: fl.MLP, scale: float = 0.3) -> Array:
 
 def gradients(problem: fl.MLP, x: Array, clip: float) -> Array:
     """The kernel's sums of clipped gradients."""
-    samples = network.with_rooms(network.samples_of(problem), np.array([0, problem.n]))
+    samples = network.with_rooms(network.samples_of(problem), problem.n)
     total = np.zeros((problem.n, problem.d))
-    add_gradients(clip, samples, x[None], total)
+    add_gradients(clip, samples, x[None], Rooms(total, np.empty_like(total)))
     return total
 
 
 @serial
-def add_gradients(clip: float, samples: Any, X: Any, G: Any) -> None:
-    """G[i] += the gradient of worker i at X[0]."""
-    for i in range(G.shape[0]):
-        add_gradient(SOFTMAX, clip, samples, i, X, 0, G)
+def add_gradients(clip: float, samples: Any, X: Any, rooms: Any) -> None:
+    """The gradient of worker i at X[0], to the i-th room."""
+    for i in range(rooms.gradient.shape[0]):
+        add_gradient(SOFTMAX, clip, samples, i, X, 0, rooms, i)
 
 
 # The gradient
@@ -301,7 +301,7 @@ def test_no_round_allocates() -> None:
     drawn = laid.release._replace(deviations=laid._deviations(0, 30))
     assert drawn.mode == GRIDDED
     seen = release.Transcript(-1, laid.zeros(0, problem.d), laid.zeros(0, problem.d))
-    samples = network.with_rooms(network.samples_of(problem), np.array([0, problem.n]))
+    samples = network.with_rooms(network.samples_of(problem), 1)
 
     def allocations(last: int) -> int:
         before = runtime.memsys_get_stats_alloc()

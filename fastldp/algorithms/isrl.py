@@ -95,7 +95,7 @@ class NoisyDescent(Program):
     def state(self, layout: Layout, problem: Composite) -> kernels.State:
         d = problem.d
         shared = layout.zeros(1, d), layout.zeros(1, d), layout.zeros(1, d)
-        return kernels.State(*shared, layout.zeros(problem.n, d), layout.no_failures())
+        return kernels.State(*shared, layout.zeros(problem.n, d), *layout.rooms(d), layout.no_failures())
 
     def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> kernels.Method:
         forms = [problem.regularizer.kernel_form(problem.d) for problem in problems]

@@ -138,7 +138,8 @@ class LocalSteps(Program):
     def state(self, layout: Layout, problem: Composite) -> kernels.State:
         n, d = problem.n, problem.d
         of_workers = layout.zeros(n, d), layout.zeros(n, d), layout.zeros(n, d)
-        return kernels.State(*of_workers, layout.zeros(1, d), layout.zeros(1, d), layout.no_failures())
+        of_server = layout.zeros(1, d), layout.zeros(1, d)
+        return kernels.State(*of_workers, *layout.rooms(d), *of_server, layout.no_failures())
 
     def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> kernels.Method:
         clips = [program.threshold(problem) for problem, program in zip(problems, programs, strict=True)]

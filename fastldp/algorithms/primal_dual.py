@@ -201,8 +201,8 @@ class Algorithm1(Program):
 
     def state(self, layout: Layout, problem: Composite) -> kernels.State:
         n, d = problem.n, problem.d
-        arrays = layout.zeros(n, d), layout.zeros(n, d), layout.zeros(n, d), layout.zeros(1, d)
-        return kernels.State(*arrays, failed=layout.no_failures())
+        of_workers = layout.zeros(n, d), layout.zeros(n, d)
+        return kernels.State(*of_workers, *layout.rooms(d), layout.zeros(1, d), layout.no_failures())
 
     def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> kernels.Method:
         n, d = problems[0].n, problems[0].d

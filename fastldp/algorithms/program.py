@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.composite import Composite
+from fastldp.kernels.gradient import Rooms
 
 Array = NDArray[np.float64]
 
@@ -23,6 +24,9 @@ class Layout(Protocol):
 
     def zeros(self, *shape: int) -> NDArray[Any]:
         """An array of zeros with lanes."""
+
+    def rooms(self, d: int) -> Rooms:
+        """Where gradients of d numbers are made."""
 
     def stack(self, values: Iterable[Any]) -> NDArray[Any]:
         """A value of each kind of run, in the lanes that hold it."""

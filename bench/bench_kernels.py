@@ -59,8 +59,9 @@ def _shrink(Z: Any, threshold: Any, bound: Any, X: Any, repeats: int) -> None:
 @jit.serial
 def _project(code: int, Z: Any, radius: Any, X: Any, repeats: int) -> None:
     for _ in range(repeats):
-        X[...] = Z
         for i in range(X.shape[0]):
+            for j in range(X.shape[1]):
+                store(load(Z, i, j), X, i, j)
             prox.project_row(code, X, i, load(radius, 0))
 
 

@@ -7,7 +7,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import fastldp as fl
 import jobs
-from measuring import measure
+from measuring import Reference, measure
 
 # Rounds of ours and of NumPy: of ours so many that starting, a few milliseconds, is a few percent at most; of NumPy as
 # many as take as long, for the longer job of two meets more of the machine's bad moments.
@@ -51,15 +51,27 @@ def bench_solve(benchmark: BenchmarkFixture, layout: str, runs: int, dtype: str)
     )
 
 
-@pytest.mark.parametrize("cores", [1, 2])
-def bench_cores(benchmark: BenchmarkFixture, cores: int) -> None:
-    """Long enough that starting is nothing: what a second core is worth."""
-    given, runs, rounds = jobs.case(jobs.FIRST), 160, 300
+# Ours against ours, (runs, rounds, precision, cores) of job and reference, which take about as long.
+OWN: dict[str, tuple[tuple[int, int, str, int | None], tuple[int, int, str, int | None]]] = {
+    "float32": ((160, 300, "float32", None), (160, 140, "float64", None)),
+    "cores": ((160, 300, "float64", None), (160, 150, "float64", 1)),
+    "runs": ((20, 900, "float64", None), (160, 140, "float64", None)),
+}
+
+
+@pytest.mark.parametrize("compared", OWN)
+def bench_own(benchmark: BenchmarkFixture, compared: str) -> None:
+    """What single precision, a second core and full lanes are worth: each in turns with a solve without it."""
+    (runs, rounds, dtype, cores), (their_runs, their_rounds, their_dtype, their_cores) = OWN[compared]
+    if not benchmark.enabled:
+        rounds = their_rounds = 10
+    given = jobs.case(jobs.FIRST, dtype)
+    other = jobs.ours(jobs.case(jobs.FIRST, their_dtype), their_runs, their_rounds, n_jobs=their_cores)
     measure(
         benchmark,
         jobs.ours(given, runs, rounds, n_jobs=cores),
-        jobs.numpy_reference(given, runs, 70),
-        jobs.work(given, runs, rounds, threads=cores),
+        Reference("fastldp", other, their_runs * their_rounds),
+        jobs.work(given, runs, rounds),
         jobs.final_error,
         at_most=jobs.LARGEST_ERROR,
         seconds=SECONDS,

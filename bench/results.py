@@ -43,6 +43,11 @@ class Measured(NamedTuple):
         """
         return self.reference_time / self.time
 
+    @property
+    def paired(self) -> float:
+        """The same of the pairs one by one, their median: where a core is slow for seconds, both of a pair meet it."""
+        return float(np.median(np.concatenate(self.reference_seconds) / np.concatenate(self.seconds)))
+
     def joined(self, more: "Measured") -> "Measured":
         """With the passes of another run."""
         return self._replace(

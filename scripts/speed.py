@@ -105,7 +105,7 @@ def draw(found: Results, path: Path) -> None:
     width = 0.8 / (1 + len(PEERS))
     for place, job in enumerate(JOBS):
         times = {"fastldp": found.benchmarks[f"bench_solve[{job}]"].time}
-        times |= {PEERS[peer]: seconds for peer, (seconds, _) in of_peers(found, job).items()}
+        times |= {PEERS[peer]: seconds for peer, (seconds, *_) in of_peers(found, job).items()}
         for bar, (name, seconds) in enumerate(times.items()):
             label = name if place == 0 else None
             ax.bar(place + (bar - 1.5) * width, 1e6 * seconds, width, color=f"C{bar}", label=label)

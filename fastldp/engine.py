@@ -64,7 +64,8 @@ class _Threads(ThreadingBackend):  # type: ignore[misc]
     supports_retrieve_callback = False
 
     def retrieve_result(self, out: Any, timeout: float | None = None) -> Any:
-        return out.get(timeout)
+        # joblib hands on what a task raised as a value; this raises it again.
+        return self.retrieve_result_callback(out.get(timeout))
 
 
 def execute(
@@ -107,6 +108,13 @@ def execute(
                 break
         block.close()
 
+    def complete_or_stop(mates: Sequence[Lane]) -> None:
+        try:
+            complete(mates, 1)
+        except BaseException:
+            stop.set()  # or the blocks of other threads would go on
+            raise
+
     # Whole waves of blocks take a thread each; where it pays, the blocks left over share all threads, in turns.
     pays = cores > 1 and threads_pay(problem, alone=alone)
     waves = len(packs) - len(packs) % cores if pays else len(packs)
@@ -116,7 +124,7 @@ def execute(
             complete(mates, 1)
     else:
         parallel = Parallel(n_jobs=cores, backend=_Threads(), batch_size=1, pre_dispatch="all")
-        parallel(delayed(complete)(mates, 1) for mates in packs[:waves])
+        parallel(delayed(complete_or_stop)(mates) for mates in packs[:waves])
     for mates in packs[waves:]:
         with sharing(cores):
             complete(mates, cores)
@@ -207,7 +215,7 @@ def sharing(count: int) -> Iterator[None]:
 
 
 def _refuse_what_cannot_fit(problem: Composite, *, lanes: int, blocks: int) -> None:
-    """Three state arrays a block at work, and a copy of the data (not of a network's), before any block is laid out."""
+    """At most three state arrays a block at work, and a copy of the data (not of a network's), before all else."""
     at_work = blocks * 3 * problem.n * problem.d * lanes * np.dtype(problem.dtype).itemsize
     copy = 8 * problem.work if problem.lanes_of_runs else 0
     memory.refuse_beyond("problem", at_work + copy, "use fewer cores (n_jobs=), or fewer workers")

@@ -101,7 +101,7 @@ def store_group(
 
     Or, where its lanes are to lie apart, `across`, of arrays (rows, lanes, coordinates).
     """
-    like = load(normals, row, 0)
+    like = load(normals, 0, 0)  # for its type
     rows = room(words_like(like), WORDS)
     further = store_words(rows, keys, group, count <= 8, address, like)
     for k in range(0, min(16, count), 2):

@@ -186,7 +186,7 @@ def _noise_of_coordinates(
 def _draw_groups(group: int, count: int, t: int, i: int, purpose: int, release: Any) -> None:
     """The noise of so many coordinates, a group of sixteen in each lane; of eight or fewer, in the first."""
     keep_apart()  # a function of its own, for the cipher's registers
-    groups = lane_numbers(words_like(load(release.normals, i, 0))) + np.uint32(group)
+    groups = lane_numbers(words_like(load(release.normals, 0, 0))) + np.uint32(group)
     store_group(release.normals, release.dithers, i, 0, count, release.keys, groups, (t, i, purpose), False)
 
 
@@ -223,7 +223,7 @@ def _rounds_ahead(t: Any, i: Any, release: Any) -> Any:
     group = t // lanes
     if release.mode != EXACT and load(release.drawn, i) != group:
         store(group, release.drawn, i)
-        rounds = lane_numbers(words_like(load(release.normals, i, 0))) + np.uint32(group * lanes)
+        rounds = lane_numbers(words_like(load(release.normals, 0, 0))) + np.uint32(group * lanes)
         store_draw(release.normals, release.dithers, i, release.keys, rounds, i, 0, True)
 
 

@@ -90,7 +90,7 @@ def test_one_process_is_enough(expected: str, tmp_path: Path) -> None:
 
 # Workers that die. What they do takes some seconds, so that they can be found at it.
 
-LONG = sweeps.spec("isrl", "scaffold", rounds="[60_000, 80_000]", record="every = 20_000")
+LONG = sweeps.spec("isrl", "scaffold", rounds="[180_000, 240_000]", record="every = 60_000")
 WORKERS = {"loky": "LokyProcess", "dask": "spawn_main", "ray": "ray::_complete"}
 
 

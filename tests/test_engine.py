@@ -298,3 +298,21 @@ def test_threads_take_about_equally_many_samples() -> None:
         assert cuts[-1] == 8
         assert (np.diff(cuts) > 0).all()
     assert laid._cuts(2).tolist() == [0, 4, 8] or laid._cuts(2).tolist() == [0, 5, 8]
+
+
+def test_what_a_block_on_a_thread_raises_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error itself, and neither thread begins another block after it."""
+    monkeypatch.setattr(engine, "SHORT_BLOCK", 0.0)
+    monkeypatch.setattr(engine, "SHORT_JOB", 0.0)
+    monkeypatch.setattr(engine, "available_cores", lambda: 2)
+    begun = []
+
+    def out_of_memory(self: block.Block, end: int, *, threads: int = 1) -> None:
+        begun.append(self)
+        raise MemoryError("no room for this block")
+
+    monkeypatch.setattr(block.Block, "advance", out_of_memory)
+    case = cases.make("box_l1")
+    with pytest.raises(MemoryError, match="no room for this block"):
+        fl.solve(case.problem, BUDGET, rounds=20, repetitions=64, seed=1, n_jobs=2)
+    assert len(begun) <= 2

@@ -146,9 +146,9 @@ def test_plot_draws_what_was_chosen(folder: Path, capsys: pytest.CaptureFixture[
     assert main(["plot", "s.h5", "--where", "rounds"]) == 2
 
 
-# Real processes. Long enough that one is still at work when it is stopped; the trials share one undisturbed sweep.
+# Real processes. Longer than the leg that a stopped one finishes, ten seconds; the trials share one undisturbed sweep.
 
-LONG = SPEC.format(rounds=50_000, more=60_000)
+LONG = SPEC.format(rounds=300_000, more=360_000)
 
 
 @pytest.fixture(scope="module")

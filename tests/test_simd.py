@@ -50,6 +50,7 @@ from fastldp.kernels.simd import (
     sqrt,
     store,
     store_across,
+    store_rows,
     uint32x8,
     uint32x16,
     uint64x8,
@@ -349,6 +350,19 @@ def test_lanes_are_stored_across(dtype: Any, lanes: int) -> None:
     out = np.zeros((2, lanes, 3), dtype)
     columns(A, out)
     np.testing.assert_array_equal(out, A.transpose(0, 2, 1))
+
+
+@serial
+def rows_from(A: Any, out: Any, first: int) -> None:
+    store_rows((load(A, 0), load(A, 1), load(A, 2)), out, first)
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), FLOATS)
+def test_a_tuple_of_vectors_is_stored_in_rows(dtype: Any, lanes: int) -> None:
+    A = np.random.default_rng(11).normal(size=(3, lanes)).astype(dtype)
+    out = np.zeros((6, lanes), dtype)
+    rows_from(A, out, 2)
+    np.testing.assert_array_equal(out, np.concatenate([np.zeros((2, lanes)), A, np.zeros((1, lanes))]))
 
 
 @pytest.mark.parametrize(("dtype", "lanes"), FLOATS)

@@ -43,9 +43,8 @@ def _normals(keys: Any, normals: Any, dithers: Any, repeats: int) -> None:
 @jit.serial
 def _gradients(samples: Any, clip: Any, X: Any, rooms: Any, repeats: int) -> None:
     for _ in range(repeats):
-        rooms.gradient[...] = 0
         for i in range(X.shape[0]):
-            gradient.add_gradient(gradient.LOGISTIC, load(clip, 0), samples, i, X, i, rooms, i)
+            gradient.store_gradient(gradient.LOGISTIC, load(clip, 0), samples, i, X, i, rooms, i)
 
 
 @jit.serial

@@ -96,40 +96,41 @@ APART = 16
 GRADIENTS: dict[type, Callable[..., Any]] = {}
 
 
-def add_gradient(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
-    """gradient[share] += Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[row], each clipped to the norm `clip`."""
+def store_gradient(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
+    """gradient[share] = Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[row], each clipped to the norm `clip`."""
     raise NotImplementedError("only compiled code calls this")
 
 
-@overload(add_gradient, inline="always")
+@overload(store_gradient, inline="always")
 def _by_type_of_samples(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
     return GRADIENTS[samples.instance_class]
 
 
 def _over_rows(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
-    _add_all(loss, clip, samples, i, X, row, rooms.scaled, rooms.gradient, share)
+    _sum_all(loss, clip, samples, i, X, row, rooms.scaled, rooms.gradient, share)
 
 
 def _over_panels(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
+    _sum_all(loss, clip, samples, i, X, row, rooms.scaled, samples.partial, share)
     for j in range(X.shape[1]):
-        store(broadcast(0.0, load(samples.partial, share, j)), samples.partial, share, j)
-    _add_all(loss, clip, samples, i, X, row, rooms.scaled, samples.partial, share)
-    for j in range(X.shape[1]):
-        total = load(rooms.gradient, share, j) + lane_sum(load(samples.partial, share, j))
-        store(total, rooms.gradient, share, j)
+        store(lane_sum(load(samples.partial, share, j)), rooms.gradient, share, j)
 
 
 GRADIENTS |= {DenseSamples: _over_rows, SparseSamples: _over_rows, Panels: _over_panels}
 
 
 @formula
-def _add_all(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, scaled: Any, G: Any, share: int) -> None:
+def _sum_all(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, scaled: Any, G: Any, share: int) -> None:
     first, end = samples.firsts[i], samples.firsts[i + 1]
-    within = loss == LOGISTIC and _within(clip, samples, i, X, at)
     # Margins in base two save a product for every sample.
     unit = LOG2_E if loss == LOGISTIC else 1.0
+    zero, squares = broadcast(0.0, load(G, share, 0)), broadcast(0.0, load(X, at, 0))
     for j in range(X.shape[1]):
-        store(load(X, at, j) * unit, scaled, share, j)
+        x = load(X, at, j)
+        squares = fma(x, x, squares)
+        store(x * unit, scaled, share, j)
+        store(zero, G, share, j)
+    within = loss == LOGISTIC and _within(clip, samples, i, squares)
     # Some rows at a time: all margins, then all slopes, then all products of these. In a loop of their own slopes need
     # not wait for each other; among the products LLVM would have them wait in memory.
     slopes = room(load(G, share, 0), ROWS)
@@ -143,11 +144,8 @@ def _add_all(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, scaled
 
 
 @formula
-def _within(clip: Any, samples: Any, i: int, X: Any, at: int) -> Any:
+def _within(clip: Any, samples: Any, i: int, squares: Any) -> Any:
     """Whether worker i's margins need no clamping, since |aᵀx| <= |a||x|, and its slopes, up to 1, no clipping."""
-    squares = broadcast(0.0, load(X, at, 0))
-    for j in range(X.shape[1]):
-        squares = fma(load(X, at, j), load(X, at, j), squares)
     least = load(samples.least_inverse_norms, i)
     largest_norm = by_precision(least, 700.0, 85.0) * least
     return all_lanes(squares <= largest_norm * largest_norm) and all_lanes(clip * least >= 1.0)

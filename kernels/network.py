@@ -238,11 +238,12 @@ def _copy_to(copy: Any, x: Any) -> None:
 
 
 @piece_with_views
-def add_network_gradient(clip: float, net: Any, i: int, X: Any, row: int, G: Any, room: int) -> None:
-    """G[room] += Σ_l of the gradients of worker i's samples at X[row], each clipped to the norm `clip`."""
+def store_network_gradient(clip: float, net: Any, i: int, X: Any, row: int, G: Any, room: int) -> None:
+    """G[room] = Σ_l of the gradients of worker i's samples at X[row], each clipped to the norm `clip`."""
     keep_apart()
     lanes = net.classes.shape[1]
     _copy_to(net.model[room], X[row])
+    G[room] = 0.0
     for chunk in range(net.chunks[i], net.chunks[i + 1]):
         begin, end = net.starts[chunk], net.starts[chunk + 1]
         _forward(begin, end, room, net)
@@ -253,7 +254,7 @@ def add_network_gradient(clip: float, net: Any, i: int, X: Any, row: int, G: Any
 
 
 def _network(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
-    add_network_gradient(clip, samples, i, X, row, rooms.gradient, share)
+    store_network_gradient(clip, samples, i, X, row, rooms.gradient, share)
 
 
 GRADIENTS[Network] = _network

@@ -14,7 +14,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from fastldp.kernels.gaussian import WORDS, normals_of, store_draw, store_group, store_words
-from fastldp.kernels.gradient import add_gradient
+from fastldp.kernels.gradient import store_gradient
 from fastldp.kernels.jit import formula, piece, serial
 from fastldp.kernels.privatize import EXACT, on_grid, privatize
 from fastldp.kernels.simd import (
@@ -109,10 +109,7 @@ def release_gradient(
     The noise is that of round t, which is round `now` of the call, and of a purpose. The rooms are those of a share.
     """
     d = points.shape[1]
-    zero = broadcast(0.0, load(method.step, 0))
-    for j in range(d):
-        store(zero, state.gradient, share, j)
-    add_gradient(method.loss, load(method.clip, 0), samples, i, points, row, state, share)
+    store_gradient(method.loss, load(method.clip, 0), samples, i, points, row, state, share)
     if release.mode == EXACT:
         for j in range(d):
             h = load(state.gradient, share, j) * load(release.weight, i)

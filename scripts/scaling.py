@@ -23,12 +23,12 @@ TRIALS = 5
 
 
 class Shape(NamedTuple):
-    """A solve; large enough that data, and not the noise of the coordinates, is what a round costs."""
+    """A solve; large enough that data, and not logistic function or noise, is what a round costs."""
 
     n: int = 8
     m: int = 2000
-    d: int = 128
-    nonzeros: int | None = 8
+    d: int = 512
+    nonzeros: int | None = 60
     rounds: int = 20
     runs: int = 16
     threads: int = 1
@@ -97,10 +97,12 @@ def main() -> None:
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else environment.workplace() / "out" / "scaling.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     found = measure()
-    print("| what grows | sizes | milliseconds | largest over smallest | slope |\n|---|---|---|---|---|")
+    print("| what grows | sizes | milliseconds | ×4 | ×8 | slope |\n|---|---|---|---|---|---|")
     for name, (sizes, costs) in found.items():
         shown = ", ".join(f"{size:g}" for size in sizes), ", ".join(f"{1e3 * cost:.1f}" for cost in costs)
-        print(f"| {name} | {shown[0]} | {shown[1]} | {costs[-1] / costs[0]:.2f}× | {slope(sizes, costs):.2f} |")
+        grown = dict(zip(sizes / sizes[0], costs / costs[0], strict=True))
+        by_four, by_eight = (f"{grown[factor]:.2f}×" if factor in grown else "" for factor in (4, 8))
+        print(f"| {name} | {shown[0]} | {shown[1]} | {by_four} | {by_eight} | {slope(sizes, costs):.2f} |")
     draw(found, path)
     print(f"\ndrawn to {path}")
 

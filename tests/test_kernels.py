@@ -34,7 +34,7 @@ def shrink(X, threshold, bound):  # type: ignore[no-untyped-def]
 @jit.serial
 def gradients(loss, clip, samples, X, rooms):  # type: ignore[no-untyped-def]
     for i in range(X.shape[0]):
-        gradient.add_gradient(loss, simd.load(clip), samples, i, X, i, rooms, i)
+        gradient.store_gradient(loss, simd.load(clip), samples, i, X, i, rooms, i)
 
 
 @jit.serial
@@ -89,12 +89,12 @@ def test_gradients(loss: str, layout: str, bound: float | None) -> None:
     case = cases.make("box", loss=loss, layout=layout, sizes=(1, 2, 3, 4, 5, 11), gradient_bound=bound)
     rng = np.random.default_rng(1)
     X = rng.standard_normal((6, 9, LANES)) * 10.0 ** np.arange(-3, 5)
-    G = np.ones_like(X)
+    G = np.full_like(X, np.nan)  # what was there is not added to
     samples, rooms = block.samples_in_rows(case.problem), gradient.Rooms(G, np.empty_like(X))
     gradients(block.LOSS_CODES[loss], np.full(LANES, bound or 1e300), samples, X, rooms)
     for i, (A, b) in enumerate(case.shards):
         for lane in range(LANES):
-            reference = 1 + len(b) * naive.gradient(loss, A, b, X[i, :, lane], bound or np.inf)
+            reference = len(b) * naive.gradient(loss, A, b, X[i, :, lane], bound or np.inf)
             np.testing.assert_allclose(G[i, :, lane], reference, rtol=1e-12, atol=1e-12)
 
 
@@ -108,7 +108,7 @@ def test_a_lane_that_clips_or_saturates_leaves_the_bits_of_its_neighbours(layout
     unclipped = np.full(lanes, np.finfo(dtype).max, dtype)
 
     def at(X: np.ndarray, clip: np.ndarray) -> np.ndarray:
-        G = np.zeros_like(X)
+        G = np.empty_like(X)
         gradients(gradient.LOGISTIC, clip, samples, X, gradient.Rooms(G, np.empty_like(X)))
         return G
 

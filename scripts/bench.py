@@ -1,7 +1,7 @@
 """Measure: run the bench suite and write what it found to a dated JSON file: python scripts/bench.py [-k EXPRESSION].
 
 Run it with the Python that has fastldp[bench,peers] in it, on a machine that has nothing else to do. Six passes take
-a quarter of an hour on two cores. `scripts/compare_bench.py` compares the file with the committed baseline.
+half an hour on two cores. `scripts/compare_bench.py` compares the file with the committed baseline.
 """
 
 import argparse

@@ -108,8 +108,10 @@ def running(arguments: list[str]) -> Iterator["subprocess.Popen[str]"]:
         process.communicate()
 
 
-def busy(process: int, backend: str) -> list[int]:
-    """Workers that have used two seconds: those are at work, and no longer starting."""
+def busy(process: int, backend: str, file: Path) -> list[int]:
+    """Workers that have used two seconds, once a first leg is in the file's folder of parts: at work, not starting."""
+    if not any(file.parent.glob(f"{file.name}.parts/part-*.h5")):
+        return []
     found = []
     for child in children(process):
         if named(child, WORKERS[backend]):
@@ -133,7 +135,7 @@ def test_blocks_of_a_killed_worker_are_run_again_with_the_bits_of_threads(
         pytest.skip(f"{NEEDS[backend]} is not installed")
     arguments = command(tmp_path / "r.h5", tmp_path / "run.py", LONG, backend=backend, n_jobs=2, leg_seconds=1.0)
     with running(arguments) as process:
-        while process.poll() is None and not (victims := busy(process.pid, backend)):
+        while process.poll() is None and not (victims := busy(process.pid, backend, tmp_path / "r.h5")):
             time.sleep(0.05)
         assert process.poll() is None, process.communicate()
         os.kill(victims[0], signal.SIGKILL)
@@ -145,9 +147,9 @@ def test_blocks_of_a_killed_worker_are_run_again_with_the_bits_of_threads(
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
 def test_workers_of_a_killed_parent_leave(tmp_path: Path) -> None:
-    arguments = command(tmp_path / "r.h5", tmp_path / "run.py", LONG, backend="loky", n_jobs=2)
+    arguments = command(tmp_path / "r.h5", tmp_path / "run.py", LONG, backend="loky", n_jobs=2, leg_seconds=1.0)
     with running(arguments) as process:
-        while process.poll() is None and not busy(process.pid, "loky"):
+        while process.poll() is None and not busy(process.pid, "loky", tmp_path / "r.h5"):
             time.sleep(0.05)
         workers = [child for child in children(process.pid) if named(child, WORKERS["loky"])]
         process.kill()

@@ -258,8 +258,10 @@ class Problem(Composite):
     @cached_property
     def row_norms(self) -> Vector:
         """‖a‖ of every row, rounded up."""
-        squares = self.rows.multiply(self.rows) if sparse.issparse(self.rows) else self.rows * self.rows
-        norms = np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
+        norms = _norms(self.rows)
+        # Squares of numbers so small lose digits or vanish, and a row whose norm is not known is not clipped.
+        small = np.flatnonzero(norms < 2.0**-450)
+        norms[small] = _norms(self.rows[small] * 2.0**600) * 2.0**-600
         return np.asarray(norms * (1 + (self.d + 2) * np.finfo(np.float64).eps))
 
     @cached_property
@@ -374,6 +376,11 @@ def _matrix(A: Any, dtype: str) -> Any:
     if np.abs(values).max(initial=0.0) > LARGEST_ENTRY[dtype]:
         raise DataError("A", A, f"entries so large that their squares overflow in {dtype}; scale the features")
     return rows
+
+
+def _norms(rows: Any) -> Vector:
+    squares = rows.multiply(rows) if sparse.issparse(rows) else rows * rows
+    return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
 
 
 def _labels(b: ArrayLike, loss: str) -> Vector:

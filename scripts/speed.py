@@ -84,7 +84,8 @@ def section(found: Results) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     words = f"""One round of one repetition, everything included (gradients, cryptographic noise, average, dual, prox),
         in µs on {machine["cores"]} cores of an {machine["processor"]} ({versions}). All peers compute the same thing,
-        to 1e-6 without noise, in turns with ours. The limit is that of the gradients' products at the machine's FMA
+        to 1e-6 without noise, in turns with ours: a ratio is of those two, not to the first column, which is ours in
+        turns with NumPy. The limit is that of the gradients' products at the machine's FMA
         rate; noise and logistic function come on top. By `scripts/bench.py` and `scripts/speed.py`;
         `bench/README.md` has the rest."""
     parts = [fill(words), table(found), fill(frameworks(found)), "![Time of a run-round](scripts/figures/speed.png)"]

@@ -1,5 +1,6 @@
 """Problems: constants, objective and gradient against the oracle, optima against outside solvers, bad input."""
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,19 @@ def test_constants_objective_and_gradient(loss: str, layout: str, sizes: tuple[i
     assert problem.objective(x) == pytest.approx(naive.objective(loss, case.shards, case.l2, case.g, x), rel=1e-12)
     reference = np.mean([naive.full_gradient(loss, A, b, case.l2, x) for A, b in case.shards], axis=0)
     np.testing.assert_allclose(problem.gradient(x), reference, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("size", [1e-140, 1e-155, 1e-165, 1e-300, 5e-324])
+def test_rows_whose_squares_vanish_have_norms_and_are_clipped(size: float, layout: str) -> None:
+    rows = np.vstack([np.eye(3), [size, 0.0, size], np.zeros(3)])
+    A = rows if layout == "dense" else sparse.csr_array(rows)
+    labels = [0.1, 0.1, 0.1, 1e250, 1e250]
+    problem = fl.Problem(A, labels, workers=np.zeros(5, dtype=int), loss="squared", gradient_bound=1.0)
+    np.testing.assert_allclose(problem.row_norms, [1, 1, 1, math.hypot(size, size), 0], rtol=1e-14)
+    for repetitions in (1, 2):
+        run = fl.solve(problem, rounds=1, repetitions=repetitions, algorithm=fl.PrimalDual(step=0.1))
+        assert np.linalg.norm(run.x[0]) <= 0.1 * (1 + 1e-12)  # a step times the mean of gradients of norm 1 at most
 
 
 def test_gradient_bounds() -> None:

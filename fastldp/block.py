@@ -32,6 +32,8 @@ from fastldp.recording import Timetable
 Array = NDArray[np.float64]
 
 LANES = {"float64": 8, "float32": 16}
+# With fewer nonzeros of a column in a tile, sums by columns are no faster; nor are they in a single line of lanes.
+LEAST_IN_COLUMN = 10
 # Laying out numbers for a kernel costs more than a short call of it takes: so many rounds at a time.
 ROUNDS_LAID = 1024
 # So many records wait at most before they are handed out to their runs.
@@ -449,12 +451,15 @@ def lanes_of(problem: Composite) -> int:
     return LANES[problem.dtype] if problem.lanes_of_runs else 1
 
 
-def samples_in_lanes(problem: Composite) -> Samples:
-    """The data for runs that share lanes, or of a network."""
+def samples_in_lanes(problem: Composite, runs: int) -> Samples:
+    """The data for blocks of so many runs that share lanes at most, or of a network."""
     if isinstance(problem, MLP):
         return samples_of(problem)
     assert isinstance(problem, Problem)
-    return samples_in_rows(problem)
+    samples = samples_in_rows(problem)
+    if isinstance(samples, gradient.SparseSamples) and runs > lanes_of(problem):
+        return _by_columns_too(samples, problem.d)
+    return samples
 
 
 def samples_in_rows(problem: Problem) -> gradient.DenseSamples | gradient.SparseSamples:
@@ -467,8 +472,27 @@ def samples_in_rows(problem: Problem) -> gradient.DenseSamples | gradient.Sparse
         # Column numbers are not negative, so those of 32 bits can be read as unsigned where they lie.
         indices, starts = problem.rows.indices, problem.rows.indptr.astype(np.int64)
         columns = indices.view(np.uint32) if indices.itemsize == 4 else indices.astype(np.uint32)
-        return gradient.SparseSamples(problem.rows.data.astype(dtype, copy=False), *common, columns, starts)
+        values = problem.rows.data.astype(dtype, copy=False)
+        places, rows, tiles = np.zeros((1, 0), np.uint16), np.zeros(0, np.uint8), np.zeros(0, np.int64)
+        return gradient.SparseSamples(values, *common, columns, starts, places[0], rows, places, tiles)
     return gradient.DenseSamples(problem.rows.astype(dtype, copy=False), *common)
+
+
+def _by_columns_too(samples: gradient.SparseSamples, d: int) -> gradient.SparseSamples:
+    """The same with its nonzeros in both orders, where columns have enough of them."""
+    counts = -(-np.diff(samples.firsts) // gradient.TILE)
+    nonzeros, tiles = samples.columns.size, int(counts.sum())
+    longest = int(np.diff(samples.starts).max()) * min(gradient.TILE, int(np.diff(samples.firsts).max()))
+    if nonzeros < LEAST_IN_COLUMN * tiles * d or longest > np.iinfo(samples.places.dtype).max:
+        return samples
+    both = samples._replace(
+        places=np.empty(nonzeros, np.uint16),
+        rows=np.empty(nonzeros, np.uint8),
+        ends=np.zeros((tiles, d), np.uint16),
+        tiles=np.cumsum(counts) - counts,
+    )
+    gradient.order_by_columns(both)
+    return both
 
 
 def padding(problem: Problem) -> float:

@@ -85,7 +85,7 @@ def execute(
     packs = pack(jobs, lanes, lines)
     _refuse_what_cannot_fit(problem, lanes=lines * lanes, blocks=min(len(packs), cores))
     single = sum(len(pack) for pack in packs) == 1 and packs[0][0].runs.schedule.program.lanes_of_samples
-    samples, alone = _laid_out(problem, single=single)
+    samples, alone = _laid_out(problem, single=single, runs=max(map(len, packs)))
     # Blocks may differ in their local steps; the longest come first, and segments are cut for them.
     most_steps = max(runs.schedule.program.local_steps for runs in jobs)
     cost = nanoseconds(problem, most_steps)
@@ -130,10 +130,10 @@ def execute(
             complete(mates, cores)
 
 
-def _laid_out(problem: Composite, *, single: bool) -> tuple[Samples, bool]:
-    """The data as kernels want them, and whether one run puts its samples in the lanes."""
+def _laid_out(problem: Composite, *, single: bool, runs: int) -> tuple[Samples, bool]:
+    """The data as kernels want them for blocks of so many runs, and whether one run puts its samples in the lanes."""
     if not (single and isinstance(problem, Problem)):
-        return samples_in_lanes(problem), False
+        return samples_in_lanes(problem, runs), False
     if sparse.issparse(problem.rows):
         return samples_in_rows(problem), True
     # Where shards are too small to fill panels the run rides in run lanes, alone.

@@ -14,7 +14,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from fastldp.kernels.jit import formula
+from fastldp.kernels.jit import formula, serial
 from fastldp.kernels.simd import (
     all_lanes,
     broadcast,
@@ -36,8 +36,8 @@ SOFTMAX = 2  # of a network
 
 # Times this, a scalar of single precision is one of double, which formulas are for; vectors stay as they are.
 AS_FORMULAS_TAKE = 1.0
-# How many rows, at most, have their margins and slopes on the stack at once.
-ROWS = 40
+# How many rows, at most, have their margins and slopes on the stack at once: in general, and of a tile of sparse ones.
+ROWS, TILE = 40, 200
 # Of so many numbers at most, but of five rows: these are read twice and should still be near by then.
 NEAR = 2**13
 # Panels of more numbers than this are not in a core's own caches.
@@ -57,7 +57,11 @@ class DenseSamples(NamedTuple):
 
 
 class SparseSamples(NamedTuple):
-    """The same in compressed rows."""
+    """The same in compressed rows, and by columns too where that pays: sums over rows then stay in registers.
+
+    A tile is up to TILE rows of a worker. Its nonzeros by columns are those by rows in another order, and all are
+    counted from the tile's first.
+    """
 
     values: Floats  # (nonzeros,)
     targets: Floats
@@ -66,6 +70,11 @@ class SparseSamples(NamedTuple):
     firsts: NDArray[np.int64]
     columns: NDArray[np.uint32]  # (nonzeros,)
     starts: NDArray[np.int64]  # (rows + 1,)
+    # By columns; empty where there are rows alone.
+    places: NDArray[np.uint16]  # (nonzeros,): in the order by rows
+    rows: NDArray[np.uint8]  # (nonzeros,)
+    ends: NDArray[np.uint16]  # (tiles, d): of each column's nonzeros
+    tiles: NDArray[np.int64]  # (n,): the first of each worker
 
 
 class Panels(NamedTuple):
@@ -133,14 +142,13 @@ def _sum_all(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, scaled
     within = loss == LOGISTIC and _within(clip, samples, i, squares)
     # Some rows at a time: all margins, then all slopes, then all products of these. In a loop of their own slopes need
     # not wait for each other; among the products LLVM would have them wait in memory.
-    slopes = room(load(G, share, 0), ROWS)
-    near = NEAR * samples.values.shape[0] // max(1, samples.values.size)
-    several = max(5, min(ROWS, near // 5 * 5))
+    slopes = room(load(G, share, 0), TILE)
+    several = _several(samples)
     for row in range(first, end, several):
         count = min(several, end - row)
         _margins(samples, row, count, X.shape[1], scaled, share, slopes)
         _to_slopes(loss, within, clip, samples, row, count, slopes)
-        _add_products(samples, row, count, X.shape[1], slopes, share, G)
+        _add_products(samples, i, row, count, X.shape[1], slopes, share, G)
 
 
 @formula
@@ -179,14 +187,24 @@ def _to_slopes(loss: int, within: bool, clip: Any, samples: Any, row: int, count
             store(slope(SQUARED, load(slopes, k), load(samples.targets, row + k), limit), slopes, k)
 
 
+def _several(samples: Any) -> Any:
+    """How many rows are worked on at a time."""
+    raise NotImplementedError("only compiled code calls this")
+
+
 def _margins(samples: Any, row: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
     """margins[k] = aᵀx of the rows row + k, k < count, at x = X[at, :d]."""
     raise NotImplementedError("only compiled code calls this")
 
 
-def _add_products(samples: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
-    """G[at, :d] += Σ_k slopes[k] aₖ of the rows row + k, k < count."""
+def _add_products(samples: Any, i: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
+    """G[at, :d] += Σ_k slopes[k] aₖ of worker i's rows row + k, k < count."""
     raise NotImplementedError("only compiled code calls this")
+
+
+@overload(_several, inline="always")
+def _several_by_type(samples: Any) -> Any:
+    return _several_sparse if samples.instance_class is SparseSamples else _several_dense
 
 
 @overload(_margins, inline="always")
@@ -195,8 +213,13 @@ def _margins_by_type(samples: Any, row: Any, count: Any, d: Any, X: Any, at: Any
 
 
 @overload(_add_products, inline="always")
-def _add_products_by_type(samples: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
+def _add_products_by_type(samples: Any, i: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
     return _add_sparse if samples.instance_class is SparseSamples else _add_dense
+
+
+def _several_dense(samples: Any) -> Any:
+    near = NEAR * samples.values.shape[0] // max(1, samples.values.size)
+    return max(5, min(ROWS, near // 5 * 5))
 
 
 # Five dense rows at once: their sums hide the latency of fma, and G is read once for all five.
@@ -215,7 +238,7 @@ def _margins_of_dense(samples: Any, row: Any, count: Any, d: Any, X: Any, at: An
         store(margin, margins, k)
 
 
-def _add_dense(samples: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
+def _add_dense(samples: Any, i: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
     fives = count - count % 5
     for k in range(0, fives, 5):
         _add_five(samples.values, row + k, d, slopes, k, at, G)
@@ -263,6 +286,10 @@ def _add_five(A: Any, row: int, d: int, slopes: Any, k: int, at: int, G: Any) ->
         store(g, G, at, j)
 
 
+def _several_sparse(samples: Any) -> Any:
+    return TILE if samples.places.size > 0 else ROWS
+
+
 def _margins_of_sparse(samples: Any, row: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
     for k in range(count):
         margin = broadcast(0.0, load(X, at, 0))
@@ -271,9 +298,49 @@ def _margins_of_sparse(samples: Any, row: Any, count: Any, d: Any, X: Any, at: A
         store(margin, margins, k)
 
 
-def _add_sparse(samples: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
-    for k in range(count):
-        s = load(slopes, k)
-        for e in range(load(samples.starts, row + k), load(samples.starts, row + k + 1)):
-            column = load(samples.columns, e)
-            store(fma(load(samples.values, e), s, load(G, at, column)), G, at, column)
+def _add_sparse(samples: Any, i: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
+    if samples.places.size > 0:
+        tile = load(samples.tiles, i) + (row - load(samples.firsts, i)) // TILE
+        _add_tile(samples, tile, load(samples.starts, row), d, slopes, at, G)
+    else:
+        for k in range(count):
+            s = load(slopes, k)
+            for e in range(load(samples.starts, row + k), load(samples.starts, row + k + 1)):
+                column = load(samples.columns, e)
+                store(fma(load(samples.values, e), s, load(G, at, column)), G, at, column)
+
+
+@formula
+def _add_tile(samples: Any, tile: int, first: int, d: int, slopes: Any, at: int, G: Any) -> None:
+    """The same sums in the same order, but G is read and written once a column instead of once a nonzero."""
+    begin = first
+    for j in range(d):
+        end = first + load(samples.ends, tile, j)
+        g = load(G, at, j)
+        for e in range(begin, end):
+            value = load(samples.values, first + load(samples.places, e))
+            g = fma(value, load(slopes, load(samples.rows, e)), g)
+        store(g, G, at, j)
+        begin = end
+
+
+@serial
+def order_by_columns(samples: Any) -> None:
+    """Fill in the nonzeros of each tile by columns: a column's stay in the order of their rows."""
+    firsts, starts, columns, ends = samples.firsts, samples.starts, samples.columns, samples.ends
+    for i in range(samples.tiles.size):
+        for tile, begin in enumerate(range(firsts[i], firsts[i + 1], TILE), samples.tiles[i]):
+            end = min(begin + TILE, firsts[i + 1])
+            first = starts[begin]
+            for e in range(first, starts[end]):
+                ends[tile, columns[e]] += 1
+            total = 0
+            for j in range(ends.shape[1]):
+                # Where a column's begin, for now: each that is filled in moves it on, and the last to their end.
+                total, ends[tile, j] = total + ends[tile, j], total
+            for row in range(begin, end):
+                for e in range(starts[row], starts[row + 1]):
+                    at = first + ends[tile, columns[e]]
+                    samples.places[at] = e - first
+                    samples.rows[at] = row - begin
+                    ends[tile, columns[e]] += 1

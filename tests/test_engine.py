@@ -2,6 +2,7 @@
 
 import importlib
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,13 @@ def test_every_path_is_the_oracles(path: str, layout: str, name: str, monkeypatc
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", ["box_l1", "simplex"])
-def test_blocks_of_two_lines(dtype: str, threads: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sparse runs in float64 ride sixteen to a block, and the few left over eight."""
+@pytest.mark.parametrize("least_in_column", [0, 10])
+def test_blocks_of_two_lines(
+    dtype: str, threads: int, name: str, least_in_column: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sparse runs in float64 ride sixteen to a block, the few left over eight, and sums go by columns or by rows."""
     monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(block, "LEAST_IN_COLUMN", least_in_column)
     case = cases.make(name, layout="csr", sizes=UNEQUAL, dtype=dtype)
     record = [fl.Messages(2), fl.Every(4)]
     run = fl.solve(case.problem, BUDGET, rounds=9, repetitions=35, seed=4, n_jobs=threads, record=record)
@@ -153,7 +158,7 @@ def test_a_run_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch)
     spread = execute(list(reversed(mixed_runs())), 2)[::-1]
     lonely = []
     for run in mixed_runs():
-        single = block.Block(block.samples_in_lanes(run.problem), [block.Lane(run, 0)])
+        single = block.Block(block.samples_in_lanes(run.problem, 1), [block.Lane(run, 0)])
         for end in single.ends(4):
             single.advance(end, threads=2)
         lonely += results([run])
@@ -298,6 +303,34 @@ def test_threads_take_about_equally_many_samples() -> None:
         assert cuts[-1] == 8
         assert (np.diff(cuts) > 0).all()
     assert laid._cuts(2).tolist() == [0, 4, 8] or laid._cuts(2).tolist() == [0, 5, 8]
+
+
+@pytest.mark.parametrize("repetitions", [1, 8, 20, 41])
+def test_blocks_times_threads_are_never_more_than_the_cores(repetitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of one core or two: whole waves of blocks take a thread each, and what is left over shares all of them."""
+    monkeypatch.setattr(engine, "SHORT_BLOCK", 0.0)
+    monkeypatch.setattr(engine, "SHORT_JOB", 0.0)
+    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(engine, "available_cores", lambda: 2)
+    busy, most, lock, advance = [0], [0], threading.Lock(), block.Block.advance
+
+    def counted(self: block.Block, end: int, *, threads: int = 1) -> None:
+        with lock:
+            busy[0] += threads
+            most[0] = max(most[0], busy[0])
+        try:
+            time.sleep(0.01)  # so that blocks do meet
+            advance(self, end, threads=threads)
+        finally:
+            with lock:
+                busy[0] -= threads
+
+    monkeypatch.setattr(block.Block, "advance", counted)
+    problem = cases.make("box_l1").problem
+    for cores in (1, 2):
+        most[0] = 0
+        fl.solve(problem, BUDGET, rounds=20, repetitions=repetitions, seed=1, n_jobs=cores, record=fl.Every(5))
+        assert most[0] == cores
 
 
 def test_what_a_block_on_a_thread_raises_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,13 @@
 """The kernels that make up a round, one by one, against the oracle: each lane is a run of its own."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import sparse
 
 import cases
 import fastldp as fl
@@ -96,6 +99,63 @@ def test_gradients(loss: str, layout: str, bound: float | None) -> None:
         for lane in range(LANES):
             reference = len(b) * naive.gradient(loss, A, b, X[i, :, lane], bound or np.inf)
             np.testing.assert_allclose(G[i, :, lane], reference, rtol=1e-12, atol=1e-12)
+
+
+def tiles_of(begin: int, end: int) -> list[tuple[int, int]]:
+    return [(first, min(first + gradient.TILE, end)) for first in range(begin, end, gradient.TILE)]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("lane_shape", [(8,), (2, 8)])
+@pytest.mark.parametrize("sizes", [(1, 199, 200, 201, 450), (1,) * 7])
+def test_sums_by_columns_have_the_bits_of_sums_by_rows(
+    loss: str, lane_shape: tuple[int, ...], sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shards of less than a tile, just one and several; rows and columns that are empty; and the oracle's sums."""
+    monkeypatch.setattr(block, "LEAST_IN_COLUMN", 0)
+    rng = np.random.default_rng(3)
+    A = np.where(rng.random((sum(sizes), 30)) < 0.4, rng.standard_normal((sum(sizes), 30)), 0.0)
+    A[::7] = 0.0
+    A[:, [0, 17, 29]] = 0.0
+    b = np.where(rng.random(len(A)) < 0.5, 1.0, -1.0)
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    problem = fl.Problem(sparse.csr_array(A), b, workers=owners, l2=0.1, loss=loss)
+    by_rows, by_columns = block.samples_in_rows(problem), block.samples_in_lanes(problem, 16)
+    assert isinstance(by_columns, gradient.SparseSamples)
+    tiles = [tile for shard in pairwise(problem.starts) for tile in tiles_of(*shard)]
+    places = [np.argsort(problem.rows[first:end].indices, kind="stable") for first, end in tiles]
+    np.testing.assert_array_equal(by_columns.places, np.concatenate(places))
+    X = simd.aligned_zeros((problem.n, problem.d, *lane_shape))
+    X[...] = rng.standard_normal(X.shape)
+
+    def at(samples: block.Samples) -> np.ndarray:
+        G = simd.aligned_zeros(X.shape)
+        rooms = gradient.Rooms(G, simd.aligned_zeros(X.shape))
+        gradients(block.LOSS_CODES[loss], np.full(lane_shape, 1e300), samples, X, rooms)
+        return G
+
+    np.testing.assert_array_equal(at(by_columns), at(by_rows))
+    G, flat = at(by_columns).reshape(*X.shape[:2], -1), X.reshape(*X.shape[:2], -1)
+    for i, (first, end) in enumerate(pairwise(problem.starts)):
+        reference = (end - first) * naive.gradient(loss, A[first:end], b[first:end], flat[i, :, 5], np.inf)
+        np.testing.assert_allclose(G[i, :, 5], reference, rtol=1e-12, atol=1e-12)
+
+
+def test_sums_go_by_columns_where_it_pays() -> None:
+    """Sixteen runs over columns of many nonzeros: in float64, and where a tile's nonzeros can be counted in 16 bits."""
+
+    def tiled(d: int, nonzeros: int, *, dtype: str = "float64", runs: int = 16) -> bool:
+        A = sparse.csr_array(np.tile(np.arange(d) < nonzeros, (400, 1)).astype(float))
+        samples = block.samples_in_lanes(fl.Problem(A, np.ones(400), workers=2, dtype=dtype), runs)
+        assert isinstance(samples, gradient.SparseSamples)
+        return samples.places.size > 0
+
+    assert tiled(20, 1)
+    assert not tiled(21, 1)
+    assert not tiled(20, 1, runs=8)
+    assert not tiled(20, 1, dtype="float32")
+    assert tiled(500, 327)
+    assert not tiled(500, 328)
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])

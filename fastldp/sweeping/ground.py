@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from fastldp.algorithms import Schedule
-from fastldp.block import Samples, samples_in_lanes
+from fastldp.block import Samples, lanes_of, samples_in_lanes
+from fastldp.engine import lines_of
 from fastldp.sweeping.setting import Setting, Subject
 
 # The noise of so many rounds takes longer to compute than a leg should wait; but it is large.
@@ -30,7 +31,8 @@ class Ground:
     @cached_property
     def samples(self) -> Samples:
         """The data as kernels want them, laid out once in each process."""
-        return samples_in_lanes(self.subjects[0].problem)
+        problem = self.subjects[0].problem
+        return samples_in_lanes(problem, lines_of(problem) * lanes_of(problem))
 
     def schedule(self, setting: Setting) -> Schedule:
         """The noise of a setting's rounds; where they are many it is kept, for it will be wanted again soon."""

@@ -13,12 +13,12 @@ from measuring import Reference, measure
 # Of each job its size and runs, our rounds and theirs, which take about as long.
 JOBS: dict[str, tuple[jobs.Size, int, int, int]] = {
     "dense-160": (jobs.FIRST, 160, 1000, 220),
-    "sparse-160": (jobs.SPARSE, 160, 240, 40),
+    "sparse-160": (jobs.SPARSE, 160, 120, 18),
     "dense-1": (jobs.FIRST, 1, 10_000, 1600),
 }
 
 # Enough pairs that some are of good moments.
-SECONDS = 6.0
+SECONDS = 8.0
 # What frameworks can finish: the first experiment, one run of so few rounds.
 FRAMEWORK_ROUNDS = 10
 

@@ -1,6 +1,7 @@
 """Whole solves, with all that surrounds their kernels, against NumPy at the same job."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
@@ -52,32 +53,48 @@ def bench_solve(benchmark: BenchmarkFixture, layout: str, runs: int, dtype: str)
     )
 
 
-# Ours against ours, (runs, rounds, precision, cores) of job and reference, which take about as long.
-OWN: dict[str, tuple[tuple[int, int, str, int | None], tuple[int, int, str, int | None]]] = {
-    "float32": ((160, 1000, "float32", None), (160, 460, "float64", None)),
-    "cores": ((160, 600, "float64", None), (160, 300, "float64", 1)),
-    "runs": ((20, 3000, "float64", None), (160, 460, "float64", None)),
+class Ours(NamedTuple):
+    """A solve of the first experiment, private."""
+
+    runs: int
+    rounds: int
+    dtype: str = "float64"
+    cores: int | None = None
+    uneven: bool = False  # shards of 50 to 150 samples, each with a budget of its own
+
+    def case(self) -> jobs.Case:
+        """Its problem."""
+        return jobs.uneven(jobs.FIRST) if self.uneven else jobs.case(jobs.FIRST, self.dtype)
+
+    def job(self) -> Callable[[], fl.Solution]:
+        """What is timed."""
+        budget = jobs.UNEVEN_BUDGET if self.uneven else jobs.BUDGET
+        return jobs.ours(self.case(), self.runs, self.rounds, n_jobs=self.cores, budget=budget)
+
+
+# Ours against ours: job and reference take about as long.
+OWN = {
+    "float32": (Ours(160, 1000, dtype="float32"), Ours(160, 460)),
+    "cores": (Ours(160, 600), Ours(160, 300, cores=1)),
+    "runs": (Ours(20, 3000), Ours(160, 460)),
+    "shards": (Ours(160, 600, uneven=True), Ours(160, 600)),
 }
 
 
 @pytest.mark.parametrize("compared", OWN)
 def bench_own(benchmark: BenchmarkFixture, compared: str) -> None:
-    """What single precision, a second core and full lanes are worth: each in turns with a solve without it."""
-    (runs, rounds, dtype, cores), (their_runs, their_rounds, their_dtype, their_cores) = OWN[compared]
-    if not benchmark.enabled:
-        rounds = their_rounds = 10
-    given = jobs.case(jobs.FIRST, dtype)
-    other = jobs.ours(jobs.case(jobs.FIRST, their_dtype), their_runs, their_rounds, n_jobs=their_cores)
+    """What single precision, a second core, full lanes and even shards are worth, in turns with a solve without."""
+    ours, other = OWN[compared] if benchmark.enabled else (one._replace(rounds=10) for one in OWN[compared])
     measure(
         benchmark,
-        jobs.ours(given, runs, rounds, n_jobs=cores),
-        Reference("fastldp", other, their_runs * their_rounds),
-        jobs.work(given, runs, rounds),
+        ours.job(),
+        Reference("fastldp", other.job(), other.runs * other.rounds),
+        jobs.work(ours.case(), ours.runs, ours.rounds),
         jobs.final_error,
         at_most=jobs.LARGEST_ERROR,
         seconds=SECONDS,
-        rounds=rounds,
-        runs=runs,
+        rounds=ours.rounds,
+        runs=ours.runs,
     )
 
 
@@ -85,14 +102,16 @@ def bench_own(benchmark: BenchmarkFixture, compared: str) -> None:
 def bench_methods(benchmark: BenchmarkFixture, method: str) -> None:
     """The paper's method and the baselines on a smooth problem, a local gradient."""
     algorithm, steps = METHODS[method]
-    given, runs, rounds = jobs.smooth(jobs.FIRST), 160, 100 // steps
+    given, runs, (gradients, of_numpy) = jobs.smooth(jobs.FIRST), 160, (500, 80) if benchmark.enabled else (10, 2)
+    rounds = gradients // steps
     measure(
         benchmark,
         jobs.ours(given, runs, rounds, algorithm=algorithm),
-        jobs.numpy_reference(jobs.case(jobs.FIRST), runs, 10),
+        jobs.numpy_reference(jobs.case(jobs.FIRST), runs, of_numpy),
         jobs.work(given, runs, rounds, gradients=steps),
         jobs.final_error,
         at_most=jobs.LARGEST_ERROR,
+        seconds=SECONDS,
         rounds=rounds,
         runs=runs,
     )

@@ -14,6 +14,7 @@ from fastldp.block import LANES
 from measuring import Reference, Work
 
 BUDGET = fl.Budget(1.0, 1e-4)
+UNEVEN_BUDGET = fl.Budget(np.linspace(2.0, 1.0, 20), 1e-4)
 STEP, L2, WEIGHT, BOUND = 0.25, 0.1, 0.01, 10.0
 # How far a peer may be from us after ten rounds without noise, in either precision.
 APART = 1e-6
@@ -75,14 +76,27 @@ def smooth(size: Size) -> Case:
     return replace(given, problem=given.problem.alike(regularizer=fl.Zero()))
 
 
+@cache
+def uneven(size: Size) -> Case:
+    """The same rows in shards from half to one and a half of m; for us alone, peers have no such thing."""
+    given = case(size)
+    sizes = np.linspace(0.5 * size.m, 1.5 * size.m, size.n).astype(int)
+    sizes[-1] += size.n * size.m - sizes.sum()
+    owners = np.repeat(np.arange(size.n), sizes)
+    problem = fl.Problem(
+        given.A.reshape(-1, size.d), given.b.reshape(-1), workers=owners, l2=L2, regularizer=given.problem.regularizer
+    )
+    return replace(given, problem=problem)
+
+
 def ours(
-    given: Case, runs: int, rounds: int, n_jobs: int | None = None, algorithm: Any = None
+    given: Case, runs: int, rounds: int, n_jobs: int | None = None, algorithm: Any = None, budget: fl.Budget = BUDGET
 ) -> Callable[[], fl.Solution]:
     """One solve, privately, of so many runs and rounds."""
     method = fl.PrimalDual(step=STEP) if algorithm is None else algorithm
     return lambda: fl.solve(
         given.problem,
-        BUDGET,
+        budget,
         rounds=rounds,
         algorithm=method,
         repetitions=runs,

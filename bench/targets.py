@@ -58,10 +58,12 @@ def _ratios(found: Results) -> list[Row]:
         ("float32 against our float64", "float32", "≥ 2.2×"),
         ("two cores against one, 160 runs", "cores", "≥ 1.85×"),
         ("20 runs against 160, a run", "runs", "≤ 1.3×"),
+        ("shards of 50 to 150 with budgets of their own against even ones", "shards", "≤ 1.05×"),
     ):
         if (one := named.get(f"bench_own[{compared}]")) is not None:
-            # How many times longer a run of twenty takes, how many times less the others.
-            least, paired = (1 / one.ratio, 1 / one.paired) if compared == "runs" else (one.ratio, one.paired)
+            # How many times longer a run of twenty or on uneven shards takes, how many times less the others.
+            longer = compared in ("runs", "shards")
+            least, paired = (1 / one.ratio, 1 / one.paired) if longer else (one.ratio, one.paired)
             made.append((what, _both(least, paired), target))
     for method in BASELINES:
         a, b = named.get(f"bench_methods[{method}]"), named.get("bench_methods[PrimalDual]")

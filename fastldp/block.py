@@ -319,6 +319,9 @@ class Block:
         """The data, with rooms for so many shares of the workers; BLAS has one thread in each of them."""
         if self.state.gradient.shape[0] != shares:
             self.state = self.state._replace(**self.rooms(self.problem.d, shares)._asdict())
+        if isinstance(self.samples, gradient.Panels) and self.samples.partial.shape[0] != shares:
+            shape = shares, *self.samples.partial.shape[1:]
+            self.samples = self.samples._replace(partial=aligned_zeros(shape, self.dtype))
         if not isinstance(self.samples, Network):
             yield self.samples
             return
@@ -474,18 +477,21 @@ def samples_in_rows(problem: Problem) -> gradient.DenseSamples | gradient.Sparse
         columns = indices.view(np.uint32) if indices.itemsize == 4 else indices.astype(np.uint32)
         values = problem.rows.data.astype(dtype, copy=False)
         places, rows, tiles = np.zeros((1, 0), np.uint16), np.zeros(0, np.uint8), np.zeros(0, np.int64)
-        return gradient.SparseSamples(values, *common, columns, starts, places[0], rows, places, tiles)
+        return gradient.SparseSamples(values, *common, columns, starts, 0, places[0], rows, places, tiles)
     return gradient.DenseSamples(problem.rows.astype(dtype, copy=False), *common)
 
 
 def _by_columns_too(samples: gradient.SparseSamples, d: int) -> gradient.SparseSamples:
     """The same with its nonzeros in both orders, where columns have enough of them."""
-    counts = -(-np.diff(samples.firsts) // gradient.TILE)
+    # A tile's nonzeros are counted in the numbers that `places` are of.
+    longest = max(1, int(np.diff(samples.starts).max()))
+    tile = min(gradient.TILE, int(np.iinfo(samples.places.dtype).max) // longest)
+    counts = -(-np.diff(samples.firsts) // max(1, tile))
     nonzeros, tiles = samples.columns.size, int(counts.sum())
-    longest = int(np.diff(samples.starts).max()) * min(gradient.TILE, int(np.diff(samples.firsts).max()))
-    if nonzeros < LEAST_IN_COLUMN * tiles * d or longest > np.iinfo(samples.places.dtype).max:
+    if tile == 0 or nonzeros < LEAST_IN_COLUMN * tiles * d:
         return samples
     both = samples._replace(
+        tile=tile,
         places=np.empty(nonzeros, np.uint16),
         rows=np.empty(nonzeros, np.uint8),
         ends=np.zeros((tiles, d), np.uint16),
@@ -519,7 +525,7 @@ def samples_in_panels(problem: Problem) -> gradient.Panels:
         values[here] = padded.reshape(counts[i], lanes, problem.d).transpose(0, 2, 1)
         targets[here].reshape(-1)[:size] = problem.targets[mine]
         norms[here].reshape(-1)[:size] = inverse_norms[mine]
-    partial = aligned_zeros((problem.n, problem.d, lanes), dtype)
+    partial = aligned_zeros((1, problem.d, lanes), dtype)
     return gradient.Panels(values, targets, norms, least, firsts, partial)
 
 

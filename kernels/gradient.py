@@ -59,8 +59,8 @@ class DenseSamples(NamedTuple):
 class SparseSamples(NamedTuple):
     """The same in compressed rows, and by columns too where that pays: sums over rows then stay in registers.
 
-    A tile is up to TILE rows of a worker. Its nonzeros by columns are those by rows in another order, and all are
-    counted from the tile's first.
+    A tile is a number of rows of a worker, or as many as are left. Its nonzeros by columns are those by rows in another
+    order, and all are counted from the tile's first.
     """
 
     values: Floats  # (nonzeros,)
@@ -70,7 +70,7 @@ class SparseSamples(NamedTuple):
     firsts: NDArray[np.int64]
     columns: NDArray[np.uint32]  # (nonzeros,)
     starts: NDArray[np.int64]  # (rows + 1,)
-    # By columns; empty where there are rows alone.
+    tile: int  # so many rows, TILE at most; 0 where there are rows alone, and nothing follows
     places: NDArray[np.uint16]  # (nonzeros,): in the order by rows
     rows: NDArray[np.uint8]  # (nonzeros,)
     ends: NDArray[np.uint16]  # (tiles, d): of each column's nonzeros
@@ -85,7 +85,7 @@ class Panels(NamedTuple):
     inverse_norms: Floats  # (panels, lanes)
     least_inverse_norms: Floats  # (n,)
     firsts: NDArray[np.int64]  # (n + 1,): worker i has the panels firsts[i] to firsts[i + 1]
-    partial: Floats  # (n, d, lanes): room for the sums of each lane, a row for each share of the workers
+    partial: Floats  # (shares, d, lanes): room for the sums of each lane, a row for each share of the workers
 
 
 Samples = DenseSamples | SparseSamples | Panels
@@ -287,7 +287,7 @@ def _add_five(A: Any, row: int, d: int, slopes: Any, k: int, at: int, G: Any) ->
 
 
 def _several_sparse(samples: Any) -> Any:
-    return TILE if samples.places.size > 0 else ROWS
+    return samples.tile if samples.tile > 0 else ROWS
 
 
 def _margins_of_sparse(samples: Any, row: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
@@ -299,8 +299,8 @@ def _margins_of_sparse(samples: Any, row: Any, count: Any, d: Any, X: Any, at: A
 
 
 def _add_sparse(samples: Any, i: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
-    if samples.places.size > 0:
-        tile = load(samples.tiles, i) + (row - load(samples.firsts, i)) // TILE
+    if samples.tile > 0:
+        tile = load(samples.tiles, i) + (row - load(samples.firsts, i)) // samples.tile
         _add_tile(samples, tile, load(samples.starts, row), d, slopes, at, G)
     else:
         for k in range(count):
@@ -329,8 +329,8 @@ def order_by_columns(samples: Any) -> None:
     """Fill in the nonzeros of each tile by columns: a column's stay in the order of their rows."""
     firsts, starts, columns, ends = samples.firsts, samples.starts, samples.columns, samples.ends
     for i in range(samples.tiles.size):
-        for tile, begin in enumerate(range(firsts[i], firsts[i + 1], TILE), samples.tiles[i]):
-            end = min(begin + TILE, firsts[i + 1])
+        for tile, begin in enumerate(range(firsts[i], firsts[i + 1], samples.tile), samples.tiles[i]):
+            end = min(begin + samples.tile, firsts[i + 1])
             first = starts[begin]
             for e in range(first, starts[end]):
                 ends[tile, columns[e]] += 1

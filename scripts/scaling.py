@@ -23,7 +23,7 @@ TRIALS = 5
 
 
 class Shape(NamedTuple):
-    """A solve; large enough that data, and not logistic function or noise, is what a round costs."""
+    """A solve; by default one whose rounds cost what its data does, rather than logistic function or noise."""
 
     n: int = 8
     m: int = 2000

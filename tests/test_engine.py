@@ -3,10 +3,12 @@
 import importlib
 import threading
 import time
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import cases
 import fastldp as fl
@@ -291,6 +293,43 @@ def test_no_round_allocates(layout: str, alone: bool, name: str) -> None:
         assert allocations(3) == allocations(200)
     finally:
         runtime.memsys_disable_stats()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("repetitions", [1, 32])
+def test_memory_beside_the_data(layout: str, dtype: str, repetitions: int) -> None:
+    """Three arrays of a block's size at most, however many blocks take turns, and the results.
+
+    And what the layout adds: a copy of the data in single precision, panels for a dense run alone, and of sparse data
+    an order by columns for sixteen runs.
+    """
+    rng = np.random.default_rng(0)
+    n, m, d = 40, 60, 300
+    A = rng.standard_normal((n * m, d))
+    A[rng.random(A.shape) < (0.7 if layout == "csr" else 0.0)] = 0.0
+    data: Any = sparse.csr_array(A) if layout == "csr" else A
+    problem = fl.Problem(data, np.where(A[:, 0] > 0, 1.0, -1.0), workers=n, l2=1.0, dtype=dtype)
+    entries, item = np.count_nonzero(A), np.dtype(dtype).itemsize
+    step = fl.PrimalDual(step=problem.step_limit)
+    problem.optimum()
+
+    def peak() -> int:
+        tracemalloc.start()
+        try:
+            fl.solve(problem, BUDGET, rounds=3, repetitions=repetitions, algorithm=step, record=fl.Final(), n_jobs=1)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak()  # what is made once and kept, and compilation
+    lanes = 8 if dtype == "float64" and (layout == "dense" or repetitions == 1) else 16
+    block_of = (3 * n + 10) * d * lanes * item + n * d * lanes  # rows for the server and to work in, and flags
+    results = repetitions * n * d * 8
+    copies = (layout == "dense" and repetitions == 1) or dtype == "float32"
+    order = 3 * entries if layout == "csr" and dtype == "float64" and repetitions > 1 else 0
+    a_sample = 10 * 8 * n * m  # its norm, where it starts, and so on
+    assert peak() <= block_of + results + copies * entries * item + order + a_sample
 
 
 def test_threads_take_about_equally_many_samples() -> None:

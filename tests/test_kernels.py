@@ -101,20 +101,16 @@ def test_gradients(loss: str, layout: str, bound: float | None) -> None:
             np.testing.assert_allclose(G[i, :, lane], reference, rtol=1e-12, atol=1e-12)
 
 
-def tiles_of(begin: int, end: int) -> list[tuple[int, int]]:
-    return [(first, min(first + gradient.TILE, end)) for first in range(begin, end, gradient.TILE)]
-
-
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 @pytest.mark.parametrize("lane_shape", [(8,), (2, 8)])
-@pytest.mark.parametrize("sizes", [(1, 199, 200, 201, 450), (1,) * 7])
+@pytest.mark.parametrize(("sizes", "d"), [((1, 199, 200, 201, 450), 30), ((1,) * 7, 30), ((3, 300), 1200)])
 def test_sums_by_columns_have_the_bits_of_sums_by_rows(
-    loss: str, lane_shape: tuple[int, ...], sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    loss: str, lane_shape: tuple[int, ...], sizes: tuple[int, ...], d: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Shards of less than a tile, just one and several; rows and columns that are empty; and the oracle's sums."""
+    """Shards of less than a tile, just one and several; long rows, empty ones and columns; and the oracle's sums."""
     monkeypatch.setattr(block, "LEAST_IN_COLUMN", 0)
     rng = np.random.default_rng(3)
-    A = np.where(rng.random((sum(sizes), 30)) < 0.4, rng.standard_normal((sum(sizes), 30)), 0.0)
+    A = np.where(rng.random((sum(sizes), d)) < 0.4, rng.standard_normal((sum(sizes), d)), 0.0)
     A[::7] = 0.0
     A[:, [0, 17, 29]] = 0.0
     b = np.where(rng.random(len(A)) < 0.5, 1.0, -1.0)
@@ -122,8 +118,13 @@ def test_sums_by_columns_have_the_bits_of_sums_by_rows(
     problem = fl.Problem(sparse.csr_array(A), b, workers=owners, l2=0.1, loss=loss)
     by_rows, by_columns = block.samples_in_rows(problem), block.samples_in_lanes(problem, 16)
     assert isinstance(by_columns, gradient.SparseSamples)
-    tiles = [tile for shard in pairwise(problem.starts) for tile in tiles_of(*shard)]
-    places = [np.argsort(problem.rows[first:end].indices, kind="stable") for first, end in tiles]
+    tile = by_columns.tile
+    assert tile == 200 if d == 30 else 100 < tile < 150
+    places = [
+        np.argsort(problem.rows[first : min(first + tile, end)].indices, kind="stable")
+        for begin, end in pairwise(problem.starts)
+        for first in range(begin, end, tile)
+    ]
     np.testing.assert_array_equal(by_columns.places, np.concatenate(places))
     X = simd.aligned_zeros((problem.n, problem.d, *lane_shape))
     X[...] = rng.standard_normal(X.shape)
@@ -142,20 +143,22 @@ def test_sums_by_columns_have_the_bits_of_sums_by_rows(
 
 
 def test_sums_go_by_columns_where_it_pays() -> None:
-    """Sixteen runs over columns of many nonzeros: in float64, and where a tile's nonzeros can be counted in 16 bits."""
+    """Sixteen runs over columns of many nonzeros, in float64; a tile has as many as can be counted in 16 bits."""
 
-    def tiled(d: int, nonzeros: int, *, dtype: str = "float64", runs: int = 16) -> bool:
+    def tile(d: int, nonzeros: int, *, dtype: str = "float64", runs: int = 16) -> int:
         A = sparse.csr_array(np.tile(np.arange(d) < nonzeros, (400, 1)).astype(float))
         samples = block.samples_in_lanes(fl.Problem(A, np.ones(400), workers=2, dtype=dtype), runs)
         assert isinstance(samples, gradient.SparseSamples)
-        return samples.places.size > 0
+        assert samples.places.size == samples.rows.size == (400 * nonzeros if samples.tile else 0)
+        return samples.tile
 
-    assert tiled(20, 1)
-    assert not tiled(21, 1)
-    assert not tiled(20, 1, runs=8)
-    assert not tiled(20, 1, dtype="float32")
-    assert tiled(500, 327)
-    assert not tiled(500, 328)
+    assert tile(20, 1) == gradient.TILE == 200
+    assert tile(21, 1) == 0
+    assert tile(20, 1, runs=8) == 0
+    assert tile(20, 1, dtype="float32") == 0
+    assert tile(500, 327) == 200
+    assert tile(500, 328) == 199
+    assert tile(70_000, 65_536) == 0
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])

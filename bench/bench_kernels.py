@@ -134,7 +134,8 @@ def bench_gradient(benchmark: BenchmarkFixture, layout: str, lanes: str, dtype: 
     repeats = 20 if layout == "dense" else 2
     given = jobs.case(size, dtype)
     alone = lanes == "samples"
-    samples = samples_in_panels(given.problem) if alone and layout == "dense" else samples_in_rows(given.problem)
+    in_panels = alone and layout == "dense"
+    samples = samples_in_panels(given.problem, size.n) if in_panels else samples_in_rows(given.problem)
     X = _random(dtype, size.n, size.d) if not alone else np.ascontiguousarray(_random(dtype, size.n, size.d)[..., 0])
     G = np.zeros_like(X)
     rooms = gradient.Rooms(G, np.empty_like(X))

@@ -507,8 +507,11 @@ def padding(problem: Problem) -> float:
     return float(np.sum(-(-problem.sizes // lanes)) * lanes / problem.sizes.sum())
 
 
-def samples_in_panels(problem: Problem) -> gradient.Panels:
-    """Dense data with the samples in the lanes, for one run: a copy, filled up to whole panels with zeros."""
+def samples_in_panels(problem: Problem, shares: int = 1) -> gradient.Panels:
+    """Dense data with the samples in the lanes, for one run: a copy, filled up to whole panels with zeros.
+
+    With room for the sums of so many shares of the workers.
+    """
     dtype, lanes = np.dtype(problem.dtype), LANES[problem.dtype]
     counts = -(-problem.sizes // lanes)
     firsts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -525,7 +528,7 @@ def samples_in_panels(problem: Problem) -> gradient.Panels:
         values[here] = padded.reshape(counts[i], lanes, problem.d).transpose(0, 2, 1)
         targets[here].reshape(-1)[:size] = problem.targets[mine]
         norms[here].reshape(-1)[:size] = inverse_norms[mine]
-    partial = aligned_zeros((1, problem.d, lanes), dtype)
+    partial = aligned_zeros((shares, problem.d, lanes), dtype)
     return gradient.Panels(values, targets, norms, least, firsts, partial)
 
 

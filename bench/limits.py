@@ -11,6 +11,9 @@ import numpy as np
 from fastldp.kernels import jit
 from fastldp.kernels.simd import aligned_zeros, fma, load, store
 
+# For so many seconds each: a limit is that of a good moment, and there are bad seconds.
+TRYING = 1.5
+
 
 @jit.parallel
 def _multiply(X: Any, rounds: int) -> None:
@@ -78,12 +81,11 @@ def measured() -> dict[str, float]:
     return rates | {f"gemm {dtype}": gemm(dtype) for dtype in precisions} | {"read": read()}
 
 
-def shortest(job: Callable[[], Any], times: int = 7) -> float:
-    """The least of several times, in seconds; the first, which may compile, does not count."""
+def shortest(job: Callable[[], Any]) -> float:
+    """The least of many times, in seconds; the first, which may compile, does not count."""
     job()
-    best = float("inf")
-    for _ in range(times):
-        began = time.perf_counter()
+    best, end = float("inf"), time.perf_counter() + TRYING
+    while (began := time.perf_counter()) < end:
         job()
         best = min(best, time.perf_counter() - began)
     return best

@@ -15,7 +15,7 @@ import fastldp as fl
 import naive
 from fastldp import block, engine, recording
 from fastldp.composite import Composite
-from fastldp.kernels import release, rounds
+from fastldp.kernels import gradient, jit, release, rounds
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.meeting import meeting
 
@@ -65,10 +65,18 @@ def test_blocks_of_two_lines(
     """Sparse runs in float64 ride sixteen to a block, the few left over eight, and sums go by columns or by rows."""
     monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
     monkeypatch.setattr(block, "LEAST_IN_COLUMN", least_in_column)
+    ordered, order = [], gradient.order_by_columns
+
+    def noted(samples: gradient.SparseSamples) -> None:
+        ordered.append(samples.tile)
+        order(samples)
+
+    monkeypatch.setattr(gradient, "order_by_columns", noted)
     case = cases.make(name, layout="csr", sizes=UNEQUAL, dtype=dtype)
     record = [fl.Messages(2), fl.Every(4)]
     run = fl.solve(case.problem, BUDGET, rounds=9, repetitions=35, seed=4, n_jobs=threads, record=record)
     few = fl.solve(case.problem, BUDGET, rounds=9, repetitions=8, seed=4, n_jobs=1, record=record)
+    assert ordered == ([gradient.TILE] if dtype == "float64" and least_in_column == 0 else [])
     for values, same in ((run.workers, few.workers), (run.means, few.means), (run.distance, few.distance)):
         np.testing.assert_array_equal(values[:8], same)
     assert run.messages is not None
@@ -344,6 +352,7 @@ def test_threads_take_about_equally_many_samples() -> None:
     assert laid._cuts(2).tolist() == [0, 4, 8] or laid._cuts(2).tolist() == [0, 5, 8]
 
 
+@pytest.mark.skipif(jit.config.NUMBA_NUM_THREADS < 2, reason="Numba has one thread here")
 @pytest.mark.parametrize("repetitions", [1, 8, 20, 41])
 def test_blocks_times_threads_are_never_more_than_the_cores(repetitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one core or two: whole waves of blocks take a thread each, and what is left over shares all of them."""

@@ -15,6 +15,8 @@ import naive
 from fastldp import block
 from fastldp.kernels import gradient, jit, metrics, privatize, prox, simd
 from fastldp.privacy import sampler
+from fastldp.sweeping.ground import Ground
+from fastldp.sweeping.setting import Subject
 
 LANES = block.LANES["float64"]
 extreme = st.sampled_from([0.0, -0.0, 5e-324, 1e-12, 1.0, -1.0, 1e8, -1e100, 1e150])
@@ -145,11 +147,11 @@ def test_sums_by_columns_have_the_bits_of_sums_by_rows(
 def test_sums_go_by_columns_where_it_pays() -> None:
     """Sixteen runs over columns of many nonzeros, in float64; a tile has as many as can be counted in 16 bits."""
 
-    def tile(d: int, nonzeros: int, *, dtype: str = "float64", runs: int = 16) -> int:
-        A = sparse.csr_array(np.tile(np.arange(d) < nonzeros, (400, 1)).astype(float))
-        samples = block.samples_in_lanes(fl.Problem(A, np.ones(400), workers=2, dtype=dtype), runs)
+    def tile(d: int, nonzeros: int, *, rows: int = 400, dtype: str = "float64", runs: int = 16) -> int:
+        A = sparse.csr_array(np.tile(np.arange(d) < nonzeros, (rows, 1)).astype(float))
+        samples = block.samples_in_lanes(fl.Problem(A, np.ones(rows), workers=2, dtype=dtype), runs)
         assert isinstance(samples, gradient.SparseSamples)
-        assert samples.places.size == samples.rows.size == (400 * nonzeros if samples.tile else 0)
+        assert samples.places.size == samples.rows.size == (rows * nonzeros if samples.tile else 0)
         return samples.tile
 
     assert tile(20, 1) == gradient.TILE == 200
@@ -158,7 +160,14 @@ def test_sums_go_by_columns_where_it_pays() -> None:
     assert tile(20, 1, dtype="float32") == 0
     assert tile(500, 327) == 200
     assert tile(500, 328) == 199
-    assert tile(70_000, 65_536) == 0
+    assert tile(65_536, 65_536, rows=2) == 0
+
+
+def test_sums_of_sweeps_go_by_columns_too() -> None:
+    problem = fl.Problem(sparse.csr_array(np.ones((400, 3))), np.ones(400), workers=2, l2=0.1)
+    samples = Ground("ground", [Subject(problem, np.zeros(3), np.zeros(3))]).samples
+    assert isinstance(samples, gradient.SparseSamples)
+    assert samples.tile == gradient.TILE
 
 
 @pytest.mark.parametrize("layout", ["dense", "csr"])

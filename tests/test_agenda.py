@@ -9,8 +9,9 @@ import pytest
 
 import sweeps
 from fastldp.sweeping import spec as specs
-from fastldp.sweeping.agenda import CODES, NOTHING, Agenda, Standings
+from fastldp.sweeping.agenda import CODES, Agenda
 from fastldp.sweeping.packing import tasks_of, wave_of
+from fastldp.sweeping.store import NOTHING, Standings
 from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING, Leg
 
 MIB = 2**20

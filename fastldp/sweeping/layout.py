@@ -12,7 +12,7 @@ import mmap
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import h5py
 import numpy as np
@@ -292,7 +292,7 @@ def _readable(path: str) -> Iterator[None]:
 
 
 def write(
-    file: BinaryIO,
+    file: io.RawIOBase,
     content: Content,
     setting_columns: Mapping[str, Rows],
     run_columns: Mapping[str, Rows],

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +110,7 @@ class Merged:
     @cached_property
     def whole(self) -> NDArray[np.bool_]:
         """Whether rows begin at round 0."""
-        return self._begin == 0
+        return np.asarray(self._begin == 0)
 
     @cached_property
     def content(self) -> Content:
@@ -153,7 +154,8 @@ class Merged:
         return Gathered([file.ragged(table, name) for file in self.files], picked, rows, count)
 
 
-class Gathered(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Gathered:
     """A long column of several files as one: rows that were picked from them, those of one row joined."""
 
     sources: list[Ragged]
@@ -276,7 +278,7 @@ def uncovered(target: File, sources: Sequence[File]) -> int:
     there = {name: column[order] for name, column in there.items()}
     lacking = 0
     for piece in pieces[1:]:
-        low, high = (np.searchsorted(there["run"], piece["run"], side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+        low, high = (np.searchsorted(there["run"], piece["run"], side=side) for side in ("left", "right"))
         found = np.zeros(low.size, dtype=bool)
         over = np.isin(piece["outcome"], _OVER)
         for step in range(int((high - low).max(initial=0))):

@@ -309,7 +309,9 @@ def _tables(
         "rounds": Ragged.of([row.rounds for _, row in settings], np.int64),
         "variances": Ragged.of([empty if row.ledger is None else row.ledger["shape"] for _, row in settings]),
     }
-    columns = [{**leg.columns, "message": np.frombuffer(leg.message.encode(), np.uint8)} for leg in legs]
+    columns: list[dict[str, Any]] = [
+        {**leg.columns, "message": np.frombuffer(leg.message.encode(), np.uint8)} for leg in legs
+    ]
     run_columns = {
         name: Ragged.of([column.get(name, empty) for column in columns], dtype) for name, dtype in RUN_RAGGED.items()
     }

@@ -419,6 +419,23 @@ def test_a_reader_never_sees_less_than_before_while_a_writer_folds(
     assert len(fl.results(tmp_path / "r.h5")) == 27
 
 
+def test_a_part_that_is_merged_away_while_it_is_opened_is_looked_for_again(
+    parts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, seen = places(parts), []
+
+    def merged_away(path: Path) -> Any:
+        if not seen:
+            seen.append(path)
+            with Store(parts, session={}) as other:
+                other.fold()
+        return layout.File(path)
+
+    monkeypatch.setattr(store, "File", merged_away)
+    assert places(parts) == expected
+    assert not seen[0].exists()
+
+
 # For readers without fastldp.
 
 

@@ -41,7 +41,7 @@ def read_arrays(
     try:
         with open(path, "rb") as file, ZipFile(file) as archive:
             members = _members(archive, wanted)
-            _refuse_false_sizes(path, os.fstat(file.fileno()).st_size, list(members.values()), remedy)
+            _refuse_false_sizes(path, os.fstat(file.fileno()).st_size, list(members.values()))
             return {name: _array(archive, name, member) for name, member in members.items()}
     except (FileNotFoundError, FastLDPError):
         raise
@@ -81,7 +81,7 @@ def _members(archive: ZipFile, wanted: Collection[str] | None) -> dict[str, ZipI
     return found
 
 
-def _refuse_false_sizes(path: str | os.PathLike[str], there: int, members: list[ZipInfo], remedy: str) -> None:
+def _refuse_false_sizes(path: str | os.PathLike[str], there: int, members: list[ZipInfo]) -> None:
     """Refuse what the file's own bytes cannot unpack to, then what the machine's memory cannot hold."""
     for member in members:
         if member.compress_type not in MOST_RATIO:
@@ -91,7 +91,9 @@ def _refuse_false_sizes(path: str | os.PathLike[str], there: int, members: list[
     # Members that lie over each other would unpack to more than the whole file can.
     if sum(member.compress_size for member in members) > there:
         raise ValueError(f"its arrays claim more bytes than the {there:,} there are")
-    memory.refuse_beyond(os.fspath(path), sum(member.file_size for member in members), remedy)
+    memory.refuse_beyond(
+        os.fspath(path), sum(member.file_size for member in members), "free some, or give a smaller file"
+    )
 
 
 def _array(archive: ZipFile, name: str, member: ZipInfo) -> NDArray[Any]:

@@ -180,9 +180,9 @@ class Solution:
         """
         with replacing(path, private=self.seed is not None) as file:
             arrays = self._arrays()
-            np.savez_compressed(file, **arrays, **{DIGEST: np.asarray(digest_of(arrays))})
+            np.savez_compressed(file, **arrays | {DIGEST: digest_of(arrays)})
 
-    def _arrays(self) -> dict[str, NDArray[Any]]:
+    def _arrays(self) -> dict[str, Any]:
         """Everything, as arrays by name."""
         header = {
             "format": FORMAT,

@@ -8,7 +8,8 @@ import math
 import struct
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +192,7 @@ def libsvm_texts(count: int, seed: int) -> Iterator[bytes]:
             way = int(rng.integers(4))
             new = bytes(rng.choice(list(BYTES), size=int(rng.integers(1, 4))).tolist())
             if way == 3:
-                new = content[int(rng.integers(len(content) + 1)) :][: int(rng.integers(40))]
+                new = bytes(content[int(rng.integers(len(content) + 1)) :][: int(rng.integers(40))])
             content[at : at + (0 if way == 1 else len(new))] = b"" if way == 2 else new
         yield bytes(content)
 
@@ -224,7 +225,8 @@ def libsvm_packed(count: int, folder: Path, seed: int = 4) -> Tally:
     """Packed by all three, in two streams: the second must not get lost."""
     half = TEXT[: TEXT.index(b"\n") + 1]
     tallies = []
-    for number, pack in enumerate((gzip.compress, bz2.compress, lzma.compress)):
+    packers: list[Callable[[bytes], bytes]] = [partial(gzip.compress, mtime=0), bz2.compress, lzma.compress]
+    for number, pack in enumerate(packers):
         first = pack(half)
 
         def is_right(content: bytes, found: Any, first: bytes = first) -> bool:
@@ -328,7 +330,8 @@ def solved(seed: int) -> fl.Solution:
     rng = np.random.default_rng(9)
     problem = fl.Problem(rng.standard_normal((12, 3)), rng.choice([-1.0, 1.0], 12), workers=2, l2=0.1)
     record = [fl.Messages(0), fl.Every(2)]
-    return fl.solve(problem, fl.Budget(1.0, 1e-4), rounds=6, repetitions=2, seed=seed, record=record)
+    run = fl.solve(problem, fl.Budget(1.0, 1e-4), rounds=6, repetitions=2, seed=seed, record=record)
+    return replace(run, seconds=1.5)  # the same bytes in every file of it
 
 
 def everything(run: fl.Solution) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def unpacked(path: Path, promised: Callable[[bytes], int] | None = None) -> byte
             ) from error
 
 
-def _pieces(stream: IO[bytes]) -> Iterator[bytes]:
+def _pieces(stream: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
     while piece := stream.read(PIECE):
         yield piece
 

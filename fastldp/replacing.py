@@ -57,7 +57,10 @@ def _sync(folder: Path) -> None:
     """Put a folder's names on the disk, on systems that can."""
     if not hasattr(os, "O_DIRECTORY"):
         return
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:  # of a folder that can be written to and not read
+        return
     try:
         os.fsync(handle)
     finally:

@@ -210,9 +210,9 @@ REMEDY = "restore it from a copy, or solve again and save that"
 
 
 def load(path: str | os.PathLike[str]) -> Solution:
-    """A solution that `Solution.save` wrote; a file that was changed since by so much as a bit is refused.
+    """A solution that `Solution.save` wrote; a file in which anything that is read was changed since is refused.
 
-    Files of the former format have no digest to check, only the checksums of each array.
+    Files of the former format have no digest of everything to check, only the checksum of each array.
     """
     arrays = read_arrays(path, REMEDY)
     try:

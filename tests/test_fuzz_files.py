@@ -12,7 +12,7 @@ import fuzzing
 
 # By kind: so many in the quick tests, and in the long ones.
 KINDS: dict[str, tuple[Callable[[int, Path], fuzzing.Tally], int, int]] = {
-    "IDX": (lambda count, _: fuzzing.idx_plain(count), 4000, 290_000),
+    "IDX": (lambda count, _: fuzzing.idx_plain(count), 4000, 300_000),
     "IDX, packed": (fuzzing.idx_packed, 300, 10_000),
     "LIBSVM": (lambda count, _: fuzzing.libsvm_plain(count), 300, 30_000),
     "LIBSVM, packed": (fuzzing.libsvm_packed, 300, 6000),

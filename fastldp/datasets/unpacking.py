@@ -27,7 +27,7 @@ PIECE = 1 << 20
 BEGINNING = 1024
 # What xz may fill up a file with after a stream.
 FILL = b"\0"
-# Data are packed to a hundredth at best. What unpacks to less than the second number may be packed better.
+# Data are packed to a tenth as a rule; what unpacks to no more than the second number may be packed as well as it can.
 MOST_RATIO, ALWAYS_FINE = 200, 1 << 28
 
 

@@ -34,6 +34,7 @@ from fastldp.block import (
     samples_in_rows,
 )
 from fastldp.composite import Composite
+from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import jit
 from fastldp.problem import Problem
 
@@ -198,8 +199,8 @@ def threading_layer() -> str:
 
 
 def threads_pay(problem: Composite, *, alone: bool = False) -> bool:
-    """Whether the rounds of a block are long enough for threads to share them."""
-    return problem.work * (1 if alone else lanes_of(problem)) > PARALLEL_WORK
+    """Whether threads can share the rounds of a block, and these are long enough for it."""
+    return parallel_kernels_run() and problem.work * (1 if alone else lanes_of(problem)) > PARALLEL_WORK
 
 
 @contextmanager

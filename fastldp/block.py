@@ -36,8 +36,9 @@ LANES = {"float64": 8, "float32": 16}
 LEAST_IN_COLUMN = 10
 # Laying out numbers for a kernel costs more than a short call of it takes: so many rounds at a time.
 ROUNDS_LAID = 1024
-# So many records wait at most before they are handed out to their runs.
+# So many records are made at most before they are handed out to their runs.
 MOST_RECORDS, MOST_RECORD_BYTES = 512, 16 * 2**20
+NEVER = 2**63 - 1
 LOSS_CODES = {"logistic": gradient.LOGISTIC, "squared": gradient.SQUARED, "softmax": gradient.SOFTMAX}
 
 Samples = gradient.Samples | Network
@@ -143,15 +144,6 @@ class _Laid(NamedTuple):
     method: Any
 
 
-class _Record(NamedTuple):
-    """What was measured after a round, of all lanes."""
-
-    round: int
-    mean: NDArray[Any]
-    consensus: NDArray[Any]
-    distance: NDArray[Any]
-
-
 class Block:
     """Runs in lanes, the state they are in, and the numbers their kernel needs."""
 
@@ -179,7 +171,7 @@ class Block:
         self.method = self.program.method(self, [runs.problem for runs in self._kinds], self._programs)
         self._start = self.stack(runs.x0 for runs in self._kinds)
         self._optimum = self.stack(runs.optimum for runs in self._kinds)
-        self._measured = self.zeros(problem.d), self.zeros(1), self.zeros(1)
+        self._records = self._rooms_for(1)
         self.release = self._release(problem)
         self._laid = _Laid(0, 0, self.release.deviations, self.method)
         self._recorded = np.unique(np.concatenate([runs.timetable.rounds for runs in self._kinds]))
@@ -200,7 +192,6 @@ class Block:
         self.done = 0
         self._going = self._shares
         self._rounds_of_over = 0
-        self._records: list[_Record] = []
         self.program.begin(self.state, self._start)
         self.state.failed.fill(0)
         # Empty lanes, and all those of a run alone, have the key of the first run.
@@ -265,12 +256,22 @@ class Block:
             return SingleRelease(**common, normals=normals, dithers=dithers, drawn=drawn)
         return Release(**common)
 
-    def ends(self, length: int) -> list[int]:
-        """Where segments end: at every recorded round, at the end of every run, and at least every `length` rounds."""
+    def ends(self, length: int, *, at_records: bool = False, limit: int = NEVER) -> list[int]:
+        """Where segments end, up to the limit: there, at the end of every run, and at least every `length` rounds.
+
+        And at every recorded round, or where as many records were made as may wait to be handed out.
+        """
         regular = np.arange(self.done, self.horizon, length)[1:]
-        marks = np.unique(np.concatenate([self._recorded, list(self._lengths), regular]))
-        ends: list[int] = marks[marks > self.done].astype(np.int64).tolist()
+        recorded = self._recorded[np.searchsorted(self._recorded, self.done, side="right") :]
+        if not at_records:
+            recorded = recorded[self._most_records - 1 :: self._most_records]
+        marks = np.unique(np.concatenate([recorded, list(self._lengths), [min(limit, self.horizon)], regular]))
+        ends: list[int] = marks[(marks > self.done) & (marks <= limit)].astype(np.int64).tolist()
         return ends
+
+    @property
+    def _most_records(self) -> int:
+        return max(1, min(MOST_RECORDS, MOST_RECORD_BYTES // self._start.nbytes))
 
     @property
     def problem(self) -> Composite:
@@ -288,8 +289,8 @@ class Block:
         return self._rounds_of_over + self.done * sum(share.lanes.size for share in self._going)
 
     def advance(self, end: int, *, threads: int = 1) -> None:
-        """Run up to and including round `end`, and record it in the runs whose timetables say so."""
-        begin, problem = self.done, self.problem
+        """Run up to and including round `end`, and record what the runs' timetables have of these rounds."""
+        begin = self.done
         if begin == 0 and self.program.early_releases:
             seen = self._transcript(self.program.early_releases, 1)
             laid = self._lay(0, 1)
@@ -297,22 +298,44 @@ class Block:
             with self._samples(1) as samples:
                 self.program.warm_up(self.state, samples, self.method, release, seen)
             self._keep(0, 0, seen)
+        first, last = np.searchsorted(self._recorded, [begin, end], side="right")
+        recorded = self._recorded[first:last]
+        to_the_end = recorded.size and recorded[-1] == end
+        ends = np.concatenate([[begin], recorded, [] if to_the_end else [end]]).astype(np.int64)
+        if threads == 1:
+            self._stretches(ends, threads)
+        else:  # the threads of a parallel loop cannot measure together
+            for k in range(ends.size - 1):
+                self._stretches(ends[k : k + 2], threads)
+        if end in self._lengths or self.state.failed.any():
+            self._settle()
+
+    def _stretches(self, ends: NDArray[np.int64], threads: int) -> None:
+        """From round ends[0] to ends[1] and so on, each recorded where a timetable has it; in one call of a kernel."""
+        begin, end = int(ends[0]), int(ends[-1])
         laid = self._lay(begin, end)
         part = slice(begin - laid.begin, end - laid.begin)
         release = self.release._replace(deviations=laid.deviations[part])
         method = self.program.during(laid.method, part)
         seen = self._transcript(self.program.local_steps * (end - begin), end - begin)
-        cuts = self._cuts(threads) if threads > 1 else _in_turn(problem)
+        if len(self._records[0]) < ends.size - 1:
+            self._records = self._rooms_for(ends.size - 1)
+        records = rounds.Records(self.program.models(self.state), self._optimum, *self._records)
+        cuts = self._cuts(threads) if threads > 1 else _in_turn(self.problem)
         with self._samples(cuts.size - 1) as samples:
-            run = rounds.run_parallel if threads > 1 else rounds.run_serial
-            run(begin + 1, end + 1, cuts, meeting(cuts.size - 1), self.state, samples, method, release, seen)
+            common = cuts, meeting(cuts.size - 1), self.state, samples, method, release, seen
+            if threads > 1:
+                rounds.run_parallel(begin + 1, end + 1, *common)
+                metrics.measure(0, *records)
+            else:
+                rounds.run_serial(ends, *common, records)
         self.done = end
         self._keep(self.program.releases(begin), self.program.broadcasts(begin), seen)
-        record = int(np.searchsorted(self._recorded, end))
-        if record < self._recorded.size and self._recorded[record] == end:
-            self._measure()
-        if end in self._lengths or self.state.failed.any():
-            self._settle()
+        self._hand_out(ends[1:])
+
+    def _rooms_for(self, records: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Where so many average models, their spreads and their distances to the optimum are put."""
+        return self.zeros(records, self.problem.d), self.zeros(records), self.zeros(records)
 
     @contextmanager
     def _samples(self, shares: int) -> Iterator[Samples]:
@@ -330,30 +353,27 @@ class Block:
         with blas.one_thread():
             yield self.samples
 
-    def _measure(self) -> None:
-        metrics.measure(self.program.models(self.state), self._optimum, *self._measured)
-        self._records.append(_Record(self.done, *(values.copy() for values in self._measured)))
-        if len(self._records) >= min(MOST_RECORDS, MOST_RECORD_BYTES // self._measured[0].nbytes):
-            self._hand_out()
-
-    def _hand_out(self) -> None:
-        """What was measured, to the runs whose timetables have those rounds: many at a time, for each time costs."""
-        if not self._records:
-            return
-        rounds, means, consensus, distances = (np.array(column) for column in zip(*self._records, strict=True))
-        self._records = []
+    def _hand_out(self, measured: NDArray[np.int64]) -> None:
+        """What was measured after these rounds, to the runs whose timetables have them."""
+        failed = self.state.failed
         for runs, lanes, repetitions in self._going:
-            places = np.searchsorted(runs.timetable.rounds, rounds)
-            wanted = places < runs.timetable.rounds.size
-            wanted[wanted] = runs.timetable.rounds[places[wanted]] == rounds[wanted]
-            where = np.ix_(repetitions, places[wanted])
-            runs.means[where] = self._of_lanes(means[wanted], lanes)
-            runs.consensus[where] = self._of_lanes(consensus[wanted], lanes)[..., 0]
-            runs.distance[where] = self._of_lanes(distances[wanted], lanes)[..., 0]
+            own = runs.timetable.rounds
+            first, last = np.searchsorted(own, [measured[0], measured[-1] + 1])
+            if first == last:
+                continue
+            # Every round that is recorded was measured.
+            places = np.searchsorted(measured, own[first:last])
+            where = repetitions, slice(first, last)
+            means, consensus, distance = (self._of_lanes(column[places], lanes) for column in self._records)
+            runs.means[where], runs.consensus[where], runs.distance[where] = means, consensus, distance
+            for lost in np.flatnonzero(failed[lanes]):
+                # What was measured after a failure is no part of the run.
+                late = slice(np.searchsorted(own, failed[lanes[lost]], side="right"), last)
+                for column in (runs.means, runs.consensus, runs.distance):
+                    column[repetitions[lost], late] = np.nan
 
     def _settle(self) -> None:
         """How far all runs have come, and the models of those that are over now."""
-        self._hand_out()
         going = []
         for share in self._going:
             runs, lanes, repetitions = share

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import engine
-from fastldp.block import Block, Lane, Runs
+from fastldp.block import NEVER, Block, Lane, Runs
 from fastldp.kernels.chacha import key_of
 from fastldp.measures import measured
 from fastldp.recording import Timetable
@@ -27,7 +27,6 @@ Array = NDArray[np.float64]
 
 # What the records of a block may take in memory before they are handed over.
 MOST_BYTES = 64 * 2**20
-NEVER = 2**63 - 1
 
 COMPLETED, DIVERGED, FAILED, RUNNING = "completed", "diverged", "failed", "running"
 
@@ -113,7 +112,7 @@ def _complete(
         block = Block(ground.samples, lanes)
         if mates[0].done:
             block.carry_on(mates[0].done, [mate.memory for mate in mates if mate.memory is not None])
-        _advance(block, limit, began + seconds, threads, stop)
+        _advance(block, limit, seconds, threads, stop)
     except Exception as error:  # it is kept with the runs it befell, and the sweep goes on
         message = f"{type(error).__name__}: {error}"
         ledgers.update({mate.setting.key: None for mate in mates if mate.setting.key not in ledgers})
@@ -163,12 +162,14 @@ def _last(timetable: Timetable, begin: int, window: int) -> int:
     return int(ahead[window - 1]) if ahead.size > window else NEVER
 
 
-def _advance(block: Block, limit: int, deadline: float, threads: int, stop: threading.Event | None) -> None:
+def _advance(block: Block, limit: int, seconds: float, threads: int, stop: threading.Event | None) -> None:
     """A block to its end, or as far as time and its records allow."""
+    deadline = time.perf_counter() + seconds
+    length = engine.segment_length(block.problem, block.program.local_steps)
+    # Legs shorter than segments end at records.
+    at_records = seconds < 1e-9 * engine.SEGMENT_NANOSECONDS
     with engine.sharing(threads):
-        for end in block.ends(engine.segment_length(block.problem, block.program.local_steps)):
-            if end > limit:
-                break
+        for end in block.ends(length, at_records=at_records, limit=limit):
             block.advance(end, threads=threads)
             if block.over or time.perf_counter() > deadline or (stop is not None and stop.is_set()):
                 break

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fastldp import engine
-from fastldp.algorithms import Schedule
+from fastldp.algorithms.program import Program
 from fastldp.block import lane_mates, lanes_of
 from fastldp.composite import Composite
 from fastldp.recording import Timetable
@@ -39,9 +39,9 @@ class Task(NamedTuple):
     """How long they may take; an estimate."""
 
 
-def shape_of(problem: Composite, schedule: Schedule, timetable: Timetable) -> Shape:
-    steps = schedule.program.local_steps
-    return Shape(lane_mates(problem, schedule, timetable), steps, engine.nanoseconds(problem, steps))
+def shape_of(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> Shape:
+    steps = program.local_steps
+    return Shape(lane_mates(problem, program, timetable, private=private), steps, engine.nanoseconds(problem, steps))
 
 
 def blocks_of(

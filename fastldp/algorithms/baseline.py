@@ -10,7 +10,6 @@ import numpy as np
 from fastldp.algorithms.planned import PLANNED, planned_descent, read_by_plan, refuse_without_budget
 from fastldp.algorithms.program import Program
 from fastldp.algorithms.schedule import Outline, Schedule, Terms, ledger_of, noiseless
-from fastldp.composite import Composite
 from fastldp.planning.plan import Way
 from fastldp.planning.prior import Prior
 from fastldp.privacy.allocation import static_variances

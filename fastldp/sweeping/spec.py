@@ -299,10 +299,11 @@ class _Reader:
         ground, subject, problem = self._subject(source, table, choice)
         data, described_problem = section(source.parameters), section(self._described(choice, problem))
         endings: dict[tuple[int, int], str] = {}
+        tries = [(tried, rounds) for tried in methods for rounds in tried.horizons]
         for promised in budgets:
             terms = Terms(problem, promised.budget)
             before = text_before_method(promised.text, data)
-            for tried, rounds in ((tried, rounds) for tried in methods for rounds in tried.horizons):
+            for tried, rounds in tries:
                 recorded, wanted = self._record(rounds, problem)
                 shape = self._checked(terms, promised, tried, rounds, recorded)
                 provenance = self._provenance(problem.fingerprint, tried.method.version)

@@ -175,7 +175,8 @@ class Block:
         self._records = self._rooms_for(1)
         self.release = self._release(problem)
         self._laid = _Laid(0, 0, self.release.deviations, self.method)
-        self._recorded = np.unique(np.concatenate([runs.timetable.rounds for runs in self._kinds]))
+        timetables = {id(runs.timetable.rounds): runs.timetable.rounds for runs in self._kinds}
+        self._recorded = np.unique(np.concatenate(list(timetables.values())))
         self._lengths = {runs.rounds for runs in self._kinds}
         self._nothing_seen = Transcript(-1, self.zeros(0, problem.d), self.zeros(0, problem.d))
         self._begin()
@@ -234,9 +235,11 @@ class Block:
 
     def stack(self, values: Any) -> NDArray[Any]:
         """A value of each kind of run, in the lanes that hold it, lanes last; of a run alone, its value."""
-        stacked = np.stack([np.atleast_1d(np.asarray(value, dtype=self.dtype)) for value in values], axis=-1)
-        laid = self.zeros(*stacked.shape[:-1])
-        laid[...] = stacked[..., 0] if self.alone else stacked[..., self._kind_of_lane].reshape(laid.shape)
+        stacked = np.array(list(values), dtype=self.dtype)
+        stacked = stacked.reshape(len(stacked), *(stacked.shape[1:] or (1,)))
+        laid = self.zeros(*stacked.shape[1:])
+        lanes_last = stacked[self._kind_of_lane].transpose(*range(1, stacked.ndim), 0)
+        laid[...] = stacked[0] if self.alone else lanes_last.reshape(laid.shape)
         return laid
 
     def _release(self, problem: Composite) -> Release | SingleRelease | LongRelease:
@@ -357,47 +360,50 @@ class Block:
     def _hand_out(self, measured: NDArray[np.int64]) -> None:
         """What was measured after these rounds, to the runs whose timetables have them."""
         failed = self.state.failed
+        # Most runs of a block have the same timetable.
+        by_timetable: dict[int, tuple[slice, list[NDArray[Any]]]] = {}
         for runs, lanes, repetitions in self._going:
             own = runs.timetable.rounds
-            first, last = np.searchsorted(own, [measured[0], measured[-1] + 1])
-            if first == last:
-                continue
-            # Every round that is recorded was measured.
-            places = np.searchsorted(measured, own[first:last])
-            where = repetitions, slice(first, last)
-            means, consensus, distance = (self._of_lanes(column[places], lanes) for column in self._records)
-            runs.means[where], runs.consensus[where], runs.distance[where] = means, consensus, distance
+            if id(own) not in by_timetable:
+                first, last = np.searchsorted(own, [measured[0], measured[-1] + 1])
+                # Every round that is recorded was measured.
+                places = np.searchsorted(measured, own[first:last])
+                by_timetable[id(own)] = slice(first, last), [self._of_all(column[places]) for column in self._records]
+            now, columns = by_timetable[id(own)]
+            for kept, column in zip((runs.means, runs.consensus, runs.distance), columns, strict=True):
+                kept[repetitions, now] = column[lanes]
             for lost in np.flatnonzero(failed[lanes]):
                 # What was measured after a failure is no part of the run.
-                late = slice(np.searchsorted(own, failed[lanes[lost]], side="right"), last)
-                for column in (runs.means, runs.consensus, runs.distance):
-                    column[repetitions[lost], late] = np.nan
+                late = slice(np.searchsorted(own, failed[lanes[lost]], side="right"), now.stop)
+                for kept in (runs.means, runs.consensus, runs.distance):
+                    kept[repetitions[lost], late] = np.nan
 
     def _settle(self) -> None:
         """How far all runs have come, and the models of those that are over now."""
         going = []
+        models = self._of_all(self.program.models(self.state))
+        finite = np.isfinite(models).all(axis=(1, 2))
         for share in self._going:
             runs, lanes, repetitions = share
             done = min(self.done, runs.rounds)
             runs.done[repetitions] = done
             runs.failed[repetitions] = self.state.failed[lanes]
-            over = runs.over(repetitions)
-            self._take_models(share.only(over))
-            self._rounds_of_over += done * int(over.sum())
-            if not over.all():
-                going.append(share.only(~over))
+            if done < runs.rounds:
+                over = runs.over(repetitions)
+                if not over.all():
+                    going.append(share.only(~over))
+                runs, lanes, repetitions = share.only(over)
+            runs.workers[repetitions] = models[lanes]
+            # The averages tell a round late where a bounded set holds x and only the dual overflows.
+            lost = repetitions[(runs.failed[repetitions] == 0) & ~finite[lanes]]
+            runs.failed[lost] = runs.done[lost]
+            self._rounds_of_over += done * lanes.size
         self._going = going
-
-    def _take_models(self, share: _Share) -> None:
-        runs, lanes, repetitions = share
-        final = runs.workers[repetitions] = self._of_lanes(self.program.models(self.state), lanes)
-        # The averages tell a round late where a bounded set holds x and only the dual overflows.
-        lost = (runs.failed[repetitions] == 0) & ~np.isfinite(final).all(axis=(1, 2))
-        runs.failed[repetitions[lost]] = runs.done[repetitions[lost]]
 
     def close(self) -> None:
         """Take the records and models of runs that were stopped before their end."""
-        self._settle()
+        if self._going:
+            self._settle()
         for runs, lanes, repetitions in self._going:
             runs.workers[repetitions] = self._of_lanes(self.program.models(self.state), lanes)
 
@@ -445,6 +451,13 @@ class Block:
             part = runs.schedule.deviations[begin:end]
             padded[: part.size, kind] = part
         return self.stack(padded.T)
+
+    def _of_all(self, array: NDArray[Any]) -> NDArray[Any]:
+        """What all lanes hold, lanes first."""
+        if self.alone:
+            return array[None]
+        flat: NDArray[Any] = array.reshape(*array.shape[: -len(self.lane_shape)], self.lanes)
+        return np.ascontiguousarray(flat.transpose(-1, *range(flat.ndim - 1)))
 
     def _of_lanes(self, array: NDArray[Any], lanes: NDArray[np.int64]) -> NDArray[Any]:
         """What these lanes hold, lanes first."""

@@ -127,11 +127,12 @@ def _complete(
     going = [number for number, lane in enumerate(lanes) if not lane.runs.over(lane.repetition)]
     memories = dict(zip(going, block.memories(going), strict=True)) if going else {}
     each = (time.perf_counter() - began) / len(mates)
-    return [
-        _leg(mate, lane, memories.get(number), each)
-        for number, (mate, lane) in enumerate(zip(mates, lanes, strict=True))
-        if lane.runs.done[lane.repetition] > mate.done or lane.runs.over(lane.repetition)
-    ]
+    with np.errstate(over="ignore"):  # of runs that diverged
+        return [
+            _leg(mate, lane, memories.get(number), each)
+            for number, (mate, lane) in enumerate(zip(mates, lanes, strict=True))
+            if lane.runs.done[lane.repetition] > mate.done or lane.runs.over(lane.repetition)
+        ]
 
 
 def _lanes(ground: Ground, mates: Sequence[Pending]) -> tuple[list[Lane], int]:
@@ -148,9 +149,8 @@ def _lanes(ground: Ground, mates: Sequence[Pending]) -> tuple[list[Lane], int]:
     for key, mine in by_setting.items():
         setting = mine[0].setting
         subject = ground.subjects[setting.subject]
-        recorded = setting.timetable.rounds
-        timetable = Timetable(recorded[(recorded > begin) & (recorded <= end)], setting.timetable.worker)
-        keys = np.stack([key_of(setting.seed, mate.repetition) for mate in mine])
+        timetable = _between(setting.timetable, begin, end)
+        keys = np.array([key_of(setting.seed, mate.repetition) for mate in mine])
         runs = Runs(subject.problem, ground.schedule(setting), subject.start, keys, timetable, subject.optimum)
         places |= {(key, mate.repetition): Lane(runs, row) for row, mate in enumerate(mine)}
     return [places[mate.setting.key, mate.repetition] for mate in mates], end
@@ -158,8 +158,18 @@ def _lanes(ground: Ground, mates: Sequence[Pending]) -> tuple[list[Lane], int]:
 
 def _last(timetable: Timetable, begin: int, window: int) -> int:
     """The last round that may be recorded, of a timetable that goes on after `begin`."""
+    if timetable.rounds.size <= window:
+        return NEVER
     ahead = timetable.rounds[timetable.rounds > begin]
     return int(ahead[window - 1]) if ahead.size > window else NEVER
+
+
+def _between(timetable: Timetable, begin: int, end: int) -> Timetable:
+    """Of a timetable the rounds after `begin` and up to `end`."""
+    if begin == 0 and end == NEVER:
+        return timetable
+    first, last = np.searchsorted(timetable.rounds, [begin, end], side="right")
+    return Timetable(timetable.rounds[first:last], timetable.worker)
 
 
 def _advance(block: Block, limit: int, seconds: float, threads: int, stop: threading.Event | None) -> None:
@@ -184,8 +194,7 @@ def _leg(mate: Pending, lane: Lane, memory: Array | None, seconds: float) -> Leg
     outcome = DIVERGED if failed else COMPLETED if memory is None else RUNNING
     reached = slice(0, int(np.searchsorted(runs.timetable.rounds, end, side="right")))
     scale = float(runs.optimum @ runs.optimum) or 1.0
-    with np.errstate(over="ignore"):  # of a run that diverged
-        columns = {"consensus": runs.consensus[row, reached], "distance": runs.distance[row, reached] / scale}
+    columns = {"consensus": runs.consensus[row, reached], "distance": runs.distance[row, reached] / scale}
     models = runs.means[row, reached]
     if mate.setting.wanted.objective:
         columns |= measured(models, runs.problem.measures, runs.problem.measure)

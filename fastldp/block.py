@@ -453,18 +453,15 @@ class Block:
         return self.stack(padded.T)
 
     def _of_all(self, array: NDArray[Any]) -> NDArray[Any]:
-        """What all lanes hold, lanes first."""
+        """What all lanes hold, lanes first: a view."""
         if self.alone:
             return array[None]
         flat: NDArray[Any] = array.reshape(*array.shape[: -len(self.lane_shape)], self.lanes)
-        return np.ascontiguousarray(flat.transpose(-1, *range(flat.ndim - 1)))
+        return flat.transpose(-1, *range(flat.ndim - 1))
 
     def _of_lanes(self, array: NDArray[Any], lanes: NDArray[np.int64]) -> NDArray[Any]:
         """What these lanes hold, lanes first."""
-        if self.alone:
-            return array[None][: lanes.size]
-        flat: NDArray[Any] = array.reshape(*array.shape[: -len(self.lane_shape)], self.lanes)
-        return flat[..., lanes].transpose(-1, *range(flat.ndim - 1))
+        return self._of_all(array)[: lanes.size] if self.alone else self._of_all(array)[lanes]
 
 
 def _shares(lanes: Sequence[Lane]) -> list[_Share]:

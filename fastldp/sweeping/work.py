@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -104,7 +103,14 @@ def _leave_with(parent: int) -> None:
 
 
 def _complete(
-    ground: Ground, mates: Sequence[Pending], ledgers: dict[str, Any], *, seconds: float, threads: int, stop: Any
+    ground: Ground,
+    mates: Sequence[Pending],
+    ledgers: dict[str, Any],
+    *,
+    seconds: float,
+    threads: int,
+    stop: threading.Event | None,
+    most: int = NEVER,
 ) -> list[Leg]:
     began = time.perf_counter()
     try:
@@ -112,7 +118,7 @@ def _complete(
         block = Block(ground.samples, lanes)
         if mates[0].done:
             block.carry_on(mates[0].done, [mate.memory for mate in mates if mate.memory is not None])
-        _advance(block, limit, seconds, threads, stop)
+        _advance(block, min(limit, mates[0].done + most), seconds, threads, stop)
     except Exception as error:  # it is kept with the runs it befell, and the sweep goes on
         message = f"{type(error).__name__}: {error}"
         ledgers.update({mate.setting.key: None for mate in mates if mate.setting.key not in ledgers})
@@ -214,20 +220,8 @@ def machine() -> str:
     return f"{platform.node()}, {platform.processor() or platform.machine()}, {platform.platform()}"
 
 
-def rehearse(ground: Ground, mates: Sequence[Pending], seconds: float = 0.0) -> float:
-    """Compile what a block needs, before workers want it all at once; the nanoseconds of a round."""
-    fresh = [Pending(_recorded_once(mate.setting), mate.repetition) for mate in mates]
-    block = Block(ground.samples, _lanes(ground, fresh)[0])
-    block.advance(1)
-    spent, begin, rounds = 0.0, 0, 1
-    while rounds < block.horizon and spent < seconds:
-        begin, rounds = rounds, min(2 * rounds, block.horizon)
-        began = time.perf_counter()
-        block.advance(rounds)
-        spent = time.perf_counter() - began
-    return 1e9 * spent / (rounds - begin)
-
-
-def _recorded_once(setting: Setting) -> Setting:
-    """The same, recorded at the first round alone."""
-    return replace(setting, timetable=Timetable(np.array([1]), setting.timetable.worker))
+def rehearse(ground: Ground, mates: Sequence[Pending], rounds: int) -> Batch:
+    """Run a block for no more than so many rounds, as `complete` does; what it needs is compiled then."""
+    ledgers: dict[str, dict[str, Any] | None] = {}
+    legs = _complete(ground, mates, ledgers, seconds=float("inf"), threads=1, stop=None, most=rounds)
+    return Batch(legs, ledgers, sum(leg.end - leg.begin for leg in legs))

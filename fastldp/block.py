@@ -40,6 +40,8 @@ ROUNDS_LAID = 1024
 # So many records are made at most before they are handed out to their runs.
 MOST_RECORDS, MOST_RECORD_BYTES = 512, 16 * 2**20
 NEVER = 2**63 - 1
+# Arrays of fewer numbers lie side by side in one, each from a cache line on: there are many, and each alone costs.
+SMALL_ARRAY = 1024
 LOSS_CODES = {"logistic": gradient.LOGISTIC, "squared": gradient.SQUARED, "softmax": gradient.SOFTMAX}
 
 Samples = gradient.Samples | Network
@@ -150,6 +152,7 @@ class Block:
 
     def __init__(self, samples: Samples, lanes: Sequence[Lane], *, alone: bool = False) -> None:
         self.samples = samples
+        self._unused: NDArray[Any] = np.zeros(0)
         self.alone = alone or not lanes[0].runs.problem.lanes_of_runs
         self._shares = _shares(lanes)
         self._kinds = [share.runs for share in self._shares]
@@ -222,7 +225,14 @@ class Block:
         return list(flat.astype(np.float64))
 
     def zeros(self, *shape: int) -> NDArray[Any]:
-        return aligned_zeros(shape if self.alone else (*shape, *self.lane_shape), self.dtype)
+        full = shape if self.alone else (*shape, *self.lane_shape)
+        size, line = math.prod(full), 64 // self.dtype.itemsize
+        if size > SMALL_ARRAY:
+            return aligned_zeros(full, self.dtype)
+        if size > self._unused.size:
+            self._unused = aligned_zeros((4 * SMALL_ARRAY,), self.dtype)
+        zeros, self._unused = self._unused[:size].reshape(full), self._unused[-(-size // line) * line :]
+        return zeros
 
     def rooms(self, d: int, shares: int = 1) -> gradient.Rooms:
         """Where gradients are made, for so many shares of the workers."""

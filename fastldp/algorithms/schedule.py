@@ -178,7 +178,7 @@ def ledger_of(terms: Terms, calibration: Calibration, *, bound: float, parts: in
 
 def refuse_overspending(ledger: Ledger, allocation: Any) -> None:
     """Only a caller's own variances can overspend; the calibrated ones are checked all the same."""
-    over = float(np.max(np.atleast_1d(ledger.spent_rho) / ledger.promised_rho))
+    over = ledger.spent_share
     if not over <= 1:
         spends = np.max(np.atleast_1d(ledger.spent_epsilon))
         raise BudgetError(

@@ -207,7 +207,7 @@ def _leg(mate: Pending, lane: Lane, memory: Array | None, seconds: float) -> Leg
     if mate.setting.wanted.models:
         columns["models"] = models.ravel()
     if outcome == COMPLETED:
-        columns["x"] = runs.workers[row].mean(axis=0)
+        columns["x"] = np.add.reduce(runs.workers[row]) / runs.problem.n
     elif memory is not None:
         columns["memory"] = memory
     message = f"the average model was not finite at round {failed:,}" if failed else ""

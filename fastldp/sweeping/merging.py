@@ -108,7 +108,7 @@ class Merged:
 
     def numbers(self, name: str) -> Values:
         if name in ("setting", "begin"):
-            return self._setting if name == "setting" else self._begin
+            return np.asarray(self._setting if name == "setting" else self._begin)
         if name == "seconds":
             return np.asarray(np.bincount(self._row_of, self._all_numbers(name)[self._pieces], self.count))
         if name == "session":

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fastldp import memory
 from fastldp.composite import LARGEST_THRESHOLD, Composite
 from fastldp.errors import BudgetError, DataError
+from fastldp.planning.plan import ARRAYS_OF_RELEASES
 from fastldp.privacy import sampler
 from fastldp.privacy.allocation import LARGEST_VARIANCE, factors_of
 from fastldp.privacy.budget import Budget
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from fastldp.algorithms.program import Program
 
 Array = NDArray[np.float64]
-
-# What is computed for every release before the first: variances, and room to compute them and the ledger in.
-ARRAYS_OF_RELEASES = 6
 
 
 @dataclass(frozen=True, eq=False)

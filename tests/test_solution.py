@@ -5,12 +5,12 @@ import os
 import stat
 from pathlib import Path
 
+import fuzzing
 import numpy as np
 import pytest
 
 import cases
 import fastldp as fl
-import fuzzing
 from fastldp import figures
 from fastldp.errors import ArgumentError, FileFormatError
 

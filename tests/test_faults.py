@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from faults import Died, Disk, Moment, Tree, lay, standing_in, tree_of
 
 

@@ -21,7 +21,7 @@ Tree = dict[str, bytes | None]
 
 WRITES = ("write", "pwrite")
 # What a full disk refuses, or a broken one.
-REFUSABLE = ("open", "write", "pwrite", "ftruncate", "fsync", "fsync folder", "replace", "mkdir")
+REFUSABLE = (*WRITES, "open", "ftruncate", "fsync", "fsync folder", "replace", "unlink", "mkdir", "rmdir")
 
 
 class Died(BaseException):
@@ -195,9 +195,11 @@ class Disk:
             if self._moment == "half-way":
                 half_way()
             self._die()
-        yield
-        if struck and self._error is None:
-            self._die()
+        try:
+            yield
+        finally:  # also where the system refused
+            if struck and self._error is None:
+                self._die()
 
     def _live(self) -> None:
         if self.dead:
@@ -226,7 +228,9 @@ class Disk:
         return folder, within.name
 
     def _name_of(self, wanted: _Node) -> str:
-        return next((path for path, node in _walk(self._tree, lambda folder: folder.entries) if node is wanted), ".")
+        if wanted is self._tree:
+            return "."
+        return next((path for path, node in _walk(self._tree, lambda folder: folder.entries) if node is wanted), "")
 
     def _name(self, folder: _Folder, name: str, node: _Node | None) -> None:
         _set(folder.entries, name, node)
@@ -241,21 +245,23 @@ class Disk:
         self._handles.clear()
 
     def left(self) -> Tree:
-        """What a kill leaves: the folder as it is. That all changes of it went through here is checked."""
-        expected = {
+        """What a kill leaves: all that was done."""
+        return {
             path: bytes(node.content) if isinstance(node, _File) else None
             for path, node in _walk(self._tree, lambda folder: folder.entries)
         }
-        assert tree_of(self.root) == expected, "something was changed behind the disk's back"
-        return expected
+
+    def verify(self) -> None:
+        """Raise where something was changed past this disk, so that it was not counted."""
+        assert tree_of(self.root) == self.left(), "something was changed behind the disk's back"
 
     def power_losses(self) -> Iterator[tuple[str, Tree]]:
         """What a loss of power may leave, each different state once, with what became of names and of data in it."""
         numbers = sorted({change.operation for change in self._pending})
         seen = [self.left()]
-        for names, kept in _choices(numbers):
-            for data, content in CONTENTS.items():
-                tree = self._after(kept, content)
+        for names, kept, contents in _choices(numbers):
+            for data in contents:
+                tree = self._after(kept, CONTENTS[data])
                 if tree not in seen:
                     seen.append(tree)
                     yield f"{names}, data {data}", tree
@@ -271,13 +277,14 @@ class Disk:
         }
 
 
-def _choices(numbers: Sequence[int]) -> Iterator[tuple[str, set[int]]]:
-    """Which operations on names that were not synced may have reached the disk."""
-    yield "no names undone", set(numbers)
-    yield "all names undone", set()
+def _choices(numbers: Sequence[int]) -> Iterator[tuple[str, set[int], Sequence[str]]]:
+    """Which operations on names that were not synced may have reached the disk, and what may have become of data."""
+    if numbers:
+        yield "all names undone", set(), tuple(CONTENTS)
+    yield "no names undone", set(numbers), tuple(CONTENTS)
     for place in range(1, len(numbers)):
-        yield "later names undone", set(numbers[:place])
-        yield "earlier names undone", set(numbers[place:])
+        yield "later names undone", set(numbers[:place]), ("cut", "kept")
+        yield "earlier names undone", set(numbers[place:]), ("cut", "kept")
 
 
 def _common(file: _File) -> int:

@@ -180,7 +180,7 @@ def test_a_change_behind_its_back_is_noticed(root: Path) -> None:
     disk = Disk(root)
     (root / "old").write_bytes(b"changed")
     with pytest.raises(AssertionError, match="behind the disk's back"):
-        disk.left()
+        disk.verify()
 
 
 def test_an_operation_is_refused_once_or_from_then_on(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""What trials of result files compare: the numbers of every run, and which runs a sweep has reported as finished."""
+"""What trials of result files have in common: a sweep of milliseconds, the numbers of its runs, what it has reported."""
 
 from __future__ import annotations
 
@@ -13,16 +13,68 @@ from unittest import mock
 import numpy as np
 
 import fastldp as fl
+from fastldp import engine
+from fastldp.sweeping import runner, store
+from fastldp.sweeping import spec as specs
 from fastldp.sweeping.progress import Progress
 from fastldp.sweeping.reading import flat
 from fastldp.sweeping.setting import Card
+from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.store import Store
 from fastldp.sweeping.work import RUNNING, Leg
+
+# Runs of several lengths: some are finished while others go on.
+SPEC = """
+rounds = [6, 18, 30]
+repetitions = 2
+seed = 5
+[data]
+given = "tiny"
+[problem]
+workers = 4
+l2 = 0.1
+[budget]
+epsilon = 4.0
+delta = 1e-3
+[[method]]
+name = "ISRLDP"
+step = [0.1, 0.3]
+[record]
+every = 5
+"""
+# A few other runs, that make a file larger than many parts.
+LARGER = SPEC.replace("[6, 18, 30]", "1500").replace("every = 5", "every = 1\nmodels = true")
 
 Place = tuple[str, int]
 """The parameters of a run, and its repetition."""
 Bits = dict[Place, str]
 """A digest of all that is known of each run but its time and machine."""
+
+
+def tiny() -> tuple[Any, Any]:
+    """Data whose numbers are exact, so that every machine has the same."""
+    i, j = np.arange(60)[:, None], np.arange(5)
+    return ((7 * i + 3 * i * j + j * j) % 11 - 5) / 8, np.where((3 * i[:, 0] + i[:, 0] // 4) % 5 > 2, 1.0, -1.0)
+
+
+def read(text: str = SPEC) -> Spec:
+    return specs.read(text, {"tiny": tiny()})
+
+
+def sweep(command: Spec, path: Path) -> None:
+    """In this thread, a leg at a time."""
+    fl.sweep(command, path, n_jobs=1, leg_seconds=1e-9, progress=False)
+
+
+@contextmanager
+def hasty(many_parts: int = 3) -> Iterator[None]:
+    """Every batch a commit, every few parts a fold, every few rounds a leg."""
+    with (
+        mock.patch.object(store, "MANY_PARTS", many_parts),
+        mock.patch.object(runner, "COMMIT_SECONDS", 0.0),
+        mock.patch.object(engine, "SEGMENT_NANOSECONDS", 7 * 2800.0),
+    ):
+        yield
 
 
 def bits_of(path: Path) -> Bits:

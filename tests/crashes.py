@@ -18,32 +18,17 @@ import pytest
 
 import fastldp as fl
 import sweeps
-from evidence import Bits, Place, bits_of, reporting
-from fastldp import engine
+from evidence import Bits, Place, bits_of, hasty, reporting, sweep
 from fastldp.errors import StoreError
-from fastldp.sweeping import disk, runner, store, work
+from fastldp.sweeping import disk, store, work
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.work import Leg
 from faults import WRITES, Disk, Moment, Tree, lay, standing_in, tree_of
 
 FILE = "r.h5"
-# A leg of seven rounds, for the data of `sweeps`.
-SEGMENT = 7 * 2800.0
 SAID = re.compile(rf"{re.escape(FILE)}: .*what is stored is safe[;,] .*give the same command again")
 FOLDERS = count()
-
-
-@contextmanager
-def hasty(many_parts: int, in_memory: int = disk.MOST_IN_MEMORY) -> Iterator[None]:
-    """Every batch a commit, every few parts a fold, every few rounds a leg."""
-    with (
-        mock.patch.object(store, "MANY_PARTS", many_parts),
-        mock.patch.object(runner, "COMMIT_SECONDS", 0.0),
-        mock.patch.object(engine, "SEGMENT_NANOSECONDS", SEGMENT),
-        mock.patch.object(disk, "MOST_IN_MEMORY", in_memory),
-    ):
-        yield
 
 
 @contextmanager
@@ -75,7 +60,7 @@ class Scene:
 
     @contextmanager
     def set(self) -> Iterator[None]:
-        with hasty(self.many_parts, self.in_memory), self.meanwhile():
+        with hasty(self.many_parts), mock.patch.object(disk, "MOST_IN_MEMORY", self.in_memory), self.meanwhile():
             yield
 
     def undisturbed(self, room: Path) -> Disk:
@@ -115,13 +100,9 @@ def read(*methods: str, **options: Any) -> Spec:
     return specs.read(sweeps.spec(*methods, **chosen), sweeps.DATA)
 
 
-def sweep(command: Spec, path: Path, leg_seconds: float = 1e-9) -> None:
-    fl.sweep(command, path, n_jobs=1, leg_seconds=leg_seconds, progress=False)
-
-
 def larger(path: Path) -> None:
     """A file that is larger than many parts of a small sweep."""
-    sweep(read("isrl", repetitions=12, rounds="60", seed="4", record="every = 1\nmodels = true"), path, 10.0)
+    sweep(read(rounds="1000", record="every = 1\nmodels = true"), path)
 
 
 def begun_in_the_file(path: Path) -> None:

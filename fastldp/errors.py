@@ -69,6 +69,10 @@ class FileFormatError(FastLDPError, ValueError):
     """A file that is not what it should be."""
 
 
+class DamagedError(FileFormatError):
+    """A file that was whole once, and is damaged beyond what its parity can make again."""
+
+
 class SpecError(FastLDPError, ValueError):
     """A sweep's specification that cannot be run; the message has file, line and key."""
 
@@ -111,6 +115,10 @@ class OptimumWarning(UserWarning):
 
 class SamplerWarning(UserWarning):
     """So many releases, or so large an ε, that the sampler's distance from true normals exceeds δ."""
+
+
+class DamageWarning(UserWarning):
+    """A file in which bytes have changed since it was written; the message says where, and what became of it."""
 
 
 class DownloadWarning(UserWarning):

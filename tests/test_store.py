@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -16,8 +17,9 @@ import pytest
 
 import fastldp as fl
 import sweeps
-from fastldp.errors import FileFormatError, StoreError
-from fastldp.sweeping import layout, merging, store
+from fastldp import engine
+from fastldp.errors import DamageWarning, FileFormatError, StoreError
+from fastldp.sweeping import disk, layout, merging, store
 from fastldp.sweeping.store import Store, parts_of
 
 TEXT = sweeps.spec("isrl", rounds="[30, 45]", record="every = 15")
@@ -146,29 +148,77 @@ C, R, F, D = (layout.OUTCOMES.index(name) for name in ("completed", "running", "
 @pytest.mark.parametrize(
     ("pieces", "expected"),
     [
-        ([(0, 9, C)], [0]),
-        ([(0, 3, R), (3, 9, C)], [0, 1]),
-        ([(3, 9, C), (0, 3, R)], [1, 0]),
-        ([(0, 3, R), (5, 9, C)], [0]),
-        ([(3, 9, C)], []),
-        ([(0, 3, R), (0, 5, R), (5, 9, C)], [1, 2]),
+        ([(0, 9, C)], [[0]]),
+        ([(0, 3, R), (3, 9, C)], [[0, 1]]),
+        ([(3, 9, C), (0, 3, R)], [[1, 0]]),
+        # What comes after a gap is kept for when the gap is filled, and so is what lacks its beginning.
+        ([(0, 3, R), (5, 9, C)], [[0], [1]]),
+        ([(3, 9, C)], [[0]]),
+        ([(3, 5, R), (5, 9, C), (11, 12, R)], [[0, 1], [2]]),
+        ([(0, 5, R), (3, 9, C)], [[0], [1]]),
+        ([(3, 3, F)], [[0]]),
+        ([(0, 3, R), (5, 5, F)], [[0], [1]]),
+        # What a chain has already is there twice.
+        ([(0, 3, R), (0, 5, R), (5, 9, C)], [[1, 2]]),
+        ([(0, 3, R), (3, 6, R), (2, 5, R)], [[0, 1]]),
         # The longest first step is not always the one that leads furthest.
-        ([(0, 5, R), (0, 3, R), (3, 9, C)], [1, 2]),
-        ([(0, 9, C), (0, 3, R), (3, 9, C)], [0]),
-        ([(0, 0, F)], [0]),
-        ([(0, 0, F), (0, 9, C)], [1]),
-        ([(0, 3, R), (3, 3, F)], [0, 1]),
-        ([(0, 3, R), (3, 3, F), (3, 9, C)], [0, 2]),
+        ([(0, 5, R), (0, 3, R), (3, 9, C)], [[1, 2]]),
+        ([(0, 9, C), (0, 3, R), (3, 9, C)], [[0]]),
+        ([(0, 0, F)], [[0]]),
+        ([(0, 0, F), (0, 9, C)], [[1]]),
+        ([(0, 3, R), (3, 3, F)], [[0, 1]]),
+        ([(0, 3, R), (3, 3, F), (3, 9, C)], [[0, 2]]),
         # Of failures at one round one is enough.
-        ([(0, 3, F), (3, 3, F), (3, 3, F)], [0, 1]),
-        ([(0, 3, D), (3, 9, C)], [0]),
+        ([(0, 3, F), (3, 3, F), (3, 3, F)], [[0, 1]]),
+        ([(0, 3, D), (3, 9, C)], [[0]]),
     ],
 )
-def test_the_pieces_of_a_run_that_lead_furthest(pieces: list[tuple[int, int, int]], expected: list[int]) -> None:
+def test_pieces_of_a_run_are_joined_and_none_is_lost(
+    pieces: list[tuple[int, int, int]], expected: list[list[int]]
+) -> None:
     columns = np.array(pieces)
-    run = {"begin": columns[:, 0], "round": columns[:, 1], "outcome": columns[:, 2]}
+    piece = {"begin": columns[:, 0], "round": columns[:, 1], "outcome": columns[:, 2]}
     order = np.lexsort((-columns[:, 1], columns[:, 0]))
-    assert merging._chain(order, run) == expected
+    assert [chain.tolist() for chain in merging.chains_of(order, piece)] == expected
+
+
+def test_parts_of_a_run_that_began_in_the_file_survive_a_merge_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its beginning is in the file, which is too large to be copied for the sake of the parts that go on from there."""
+    long = sweeps.spec("accelerated", rounds="200", record="every = 15")
+    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 1e5)
+    with sweeps.dying(monkeypatch, commits=2):
+        sweeps.run(long, tmp_path / "r.h5", leg_seconds=1e-9)
+    sweeps.run(sweeps.spec(repetitions=20, record="every = 1"), tmp_path / "r.h5")
+    monkeypatch.setattr(store, "MANY_PARTS", 3)
+    merged: list[Path] = []
+    merge = Store._merge
+    monkeypatch.setattr(Store, "_merge", lambda *given: (merged.append(given[2]), merge(*given)))
+    report = sweeps.run(long, tmp_path / "r.h5", leg_seconds=1e-9)
+    assert (report.resumed, report.completed, report.missing) == (3, 3, 0)
+    assert [path.name.startswith("part-") for path in merged[:-1]] == [True] * (len(merged) - 1)
+    assert len(merged) > 2
+    sweeps.run(long, tmp_path / "b.h5")
+    found = fl.results(tmp_path / "r.h5").where(rounds=200)
+    assert [run.x.tobytes() for run in found] == [run.x.tobytes() for run in fl.results(tmp_path / "b.h5")]
+
+
+def test_parts_are_kept_where_a_merge_lacks_a_piece_of_theirs(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = places(parts)
+    monkeypatch.setattr(merging, "chains_of", lambda pieces, piece: [pieces[:1]])
+    with Store(parts, session={}) as opened, pytest.raises(StoreError, match="pieces of runs did not get there"):
+        opened.fold()
+    assert len(parts_of(parts)) == 4
+    parts.unlink()
+    monkeypatch.undo()
+    assert places(parts) == before
+
+
+def test_no_run_is_reported_that_the_file_does_not_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Store, "fold", lambda self: [part.unlink() for part in parts_of(self.path)])
+    with pytest.raises(StoreError, match="12 runs that were finished are not in it"):
+        sweeps.run(TEXT, tmp_path / "r.h5")
 
 
 # Files that are not whole, or not ours.
@@ -186,14 +236,13 @@ def test_a_truncated_file_is_refused_and_left_as_it_is(share: float, whole: Path
     assert [entry.name for entry in tmp_path.iterdir()] == ["r.h5"]
 
 
-def test_a_part_cut_in_half_is_named_with_a_remedy(parts: Path, whole: Path) -> None:
+def test_a_part_cut_in_half_is_named_and_its_runs_are_made_again(parts: Path, whole: Path) -> None:
     victim = parts_of(parts)[1]
     victim.write_bytes(victim.read_bytes()[: victim.stat().st_size // 2])
-    with pytest.raises(FileFormatError, match=rf"{victim.name}: .*move it away, and the same command will make"):
-        sweeps.run(TEXT, parts)
-    assert len(parts_of(parts)) == 4
-    victim.unlink()
-    finished(parts, whole)
+    with pytest.warns(DamageWarning, match=rf"{victim.name}: damaged beyond repair; .* a sweep makes them again"):
+        assert len(fl.results(parts)) < 12
+    with pytest.warns(DamageWarning, match=victim.name):
+        finished(parts, whole)
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\x89HDF\r\n\x1a\n" + bytes(100)])
@@ -213,11 +262,18 @@ def test_another_programs_hdf5_file_is_refused(tmp_path: Path) -> None:
         assert list(file) == ["theirs"]
 
 
-def test_a_file_of_another_schema_is_refused(whole: Path, tmp_path: Path) -> None:
-    shutil.copy(whole, tmp_path / "r.h5")
-    with h5py.File(tmp_path / "r.h5", "r+") as file:
-        file.attrs["schema"] = 99
-    with pytest.raises(FileFormatError, match="its schema is 99, this fastldp knows 1"):
+def test_a_file_of_another_schema_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(layout, "SCHEMA", 99)
+        sweeps.run(TEXT, tmp_path / "r.h5")
+    with pytest.raises(FileFormatError, match="its schema is 99, this fastldp knows 2"):
+        fl.results(tmp_path / "r.h5")
+
+
+def test_a_file_of_the_first_schema_is_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "r.h5", "w") as file:
+        file.attrs["format"], file.attrs["schema"] = "fastldp sweep", 1
+    with pytest.raises(FileFormatError, match="its schema is 1, this fastldp knows 2; choose another name"):
         fl.results(tmp_path / "r.h5")
 
 
@@ -296,7 +352,7 @@ def test_a_read_only_drive_is_said(code: str, tmp_path: Path, monkeypatch: pytes
         number = getattr(errno, code)
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(Path, "mkdir", refuse)
+    monkeypatch.setattr(os, "mkdir", refuse)
     with pytest.raises(StoreError, match=r"cannot be written there .*; choose a folder of yours"):
         sweeps.run(TEXT, tmp_path / "r.h5")
 
@@ -364,7 +420,7 @@ def test_a_reader_never_sees_less_than_before_while_a_writer_folds(
 def test_a_plain_h5py_user_can_read_it(whole: Path) -> None:
     with h5py.File(whole) as file:
         runs, settings = file["runs"], file["settings"]
-        assert (file.attrs["format"], file.attrs["schema"]) == ("fastldp sweep", 1)
+        assert (file.attrs["format"], file.attrs["schema"]) == ("fastldp sweep", 2)
         names = h5py.check_enum_dtype(runs["outcome"].dtype)
         assert names == {"completed": 0, "diverged": 1, "failed": 2, "running": 3}
         for k, run in enumerate(fl.results(whole)):
@@ -386,10 +442,67 @@ def test_the_file_says_what_made_it(whole: Path) -> None:
     assert {"fingerprint", "version", "machine", "started", "backend"} <= provenance.keys()
 
 
-def test_compression_pays_for_itself(tmp_path: Path) -> None:
-    text = sweeps.spec("primal_dual", rounds="5000", repetitions=8, record="every = 5")
-    sweeps.run(text, tmp_path / "r.h5")
+def test_what_settings_have_in_common_is_compressed(tmp_path: Path) -> None:
+    sweeps.run(sweeps.spec("primal_dual", rounds="5000", repetitions=8, record="every = 5"), tmp_path / "r.h5")
     with h5py.File(tmp_path / "r.h5") as file:
-        values = file["runs/consensus/values"]
-        assert values.compression == "gzip"
-        assert values.id.get_storage_size() < values.nbytes
+        assert file["settings/rounds/values"].id.get_storage_size() < file["settings/rounds/values"].nbytes / 2
+        assert file["runs/consensus/values"].chunks is None
+
+
+# Seeds, links and folders that others can write to.
+
+
+def test_a_file_with_a_seed_is_its_owners_alone_unless_others_are_let_in(tmp_path: Path) -> None:
+    mask = os.umask(0o022)
+    try:
+        sweeps.run(TEXT, tmp_path / "mine.h5")
+        sweeps.run(TEXT, tmp_path / "ours.h5", shared=True)
+        assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("mine.h5", "ours.h5")] == [0o600, 0o644]
+        # Who has let others in has done so for what comes later too.
+        (tmp_path / "mine.h5").chmod(0o640)
+        sweeps.run(sweeps.spec("fedavg"), tmp_path / "mine.h5")
+        assert stat.S_IMODE((tmp_path / "mine.h5").stat().st_mode) == 0o640
+    finally:
+        os.umask(mask)
+
+
+def test_parts_are_their_owners_alone(broken_off: Path) -> None:
+    folder = broken_off / "r.h5.parts"
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("name", ["lock", ".tmp-part-0.h5"])
+def test_a_planted_link_is_not_followed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "r.h5.parts").mkdir()
+    (tmp_path / "r.h5.parts" / name).symlink_to(tmp_path / "precious")
+    if name == "lock":
+        with pytest.raises(StoreError, match="a link, where the lock is to be; remove it"):
+            sweeps.run(TEXT, tmp_path / "r.h5")
+    else:
+        monkeypatch.setattr(Store, "_next_part", lambda self: self.folder / "part-0.h5")
+        monkeypatch.setattr(disk, "remove", lambda path: None)  # planted after old ones were cleared away
+        sweeps.run(TEXT, tmp_path / "r.h5")
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_a_planted_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "r.h5.parts").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="a link, where parts are to be written; remove it"):
+        sweeps.run(TEXT, tmp_path / "r.h5")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_path_that_is_a_link_is_followed(tmp_path: Path, whole: Path) -> None:
+    (tmp_path / "large").mkdir()
+    (tmp_path / "r.h5").symlink_to(tmp_path / "large" / "real.h5")
+    with pytest.MonkeyPatch.context() as patch, sweeps.dying(patch, commits=2):
+        sweeps.run(TEXT, tmp_path / "r.h5", leg_seconds=1e-9, n_jobs=1)
+    fl.results(tmp_path / "r.h5")
+    sweeps.run(TEXT, tmp_path / "r.h5")
+    assert (tmp_path / "r.h5").is_symlink()
+    assert [entry.name for entry in (tmp_path / "large").iterdir()] == ["real.h5"]
+    for name in ("r.h5", "large/real.h5"):
+        assert fl.results(tmp_path / name).digest() == fl.results(whole).digest()

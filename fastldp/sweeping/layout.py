@@ -1,41 +1,71 @@
 """How results lie in an HDF5 file: the only module that imports h5py. `RESULTS.md`, beside it, is for readers.
 
 A file has settings and runs, one row each. What is longer than a number lies end to end in one array, with the starts
-of the rows beside it, as in a compressed sparse matrix. Part files have the same layout, with pieces of runs.
+of the rows beside it, as in a compressed sparse matrix. Part files have the same layout, with pieces of runs. Every
+file is sealed, and nothing of it is read before all its bytes are known to be those that were written.
 """
 
 from __future__ import annotations
 
+import io
+import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.errors import FileFormatError
+from fastldp.errors import DamagedError, FileFormatError
+from fastldp.sweeping import sealing
 from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING
 
-FORMAT, SCHEMA = "fastldp sweep", 1
+FORMAT, SCHEMA = "fastldp sweep", 2
 
 OUTCOMES = (COMPLETED, DIVERGED, FAILED, RUNNING)
 OUTCOME_TYPE = h5py.enum_dtype({name: code for code, name in enumerate(OUTCOMES)}, basetype="i1")
 
 SETTING_TEXTS = ("key", "identity", "parameters", "provenance", "ledger")
-SETTING_RAGGED = {"rounds": np.int64, "variances": np.float64}
-RUN_NUMBERS = {"setting": np.int64, "repetition": np.int64, "begin": np.int64, "round": np.int64, "outcome": np.int8}
-# What networks measure came later: a file without such a column has nothing in it.
-RUN_LATER = ("train_loss", "test_accuracy")
-RUN_RAGGED = ("consensus", "distance", "objective", *RUN_LATER, "models", "x", "memory")
+SETTING_RAGGED: dict[str, Any] = {"rounds": np.int64, "variances": np.float64}
+RUN_NUMBERS: dict[str, Any] = {
+    "setting": np.int64,
+    "repetition": np.int64,
+    "begin": np.int64,
+    "round": np.int64,
+    "outcome": np.int8,
+    "session": np.int64,
+    "seconds": np.float64,
+}
+MEASURED = ("train_loss", "test_accuracy")
+"""What is measured of networks alone."""
+RECORDED = ("consensus", "distance", "objective", *MEASURED)
+"""What may be recorded along the rounds."""
+RUN_RAGGED: dict[str, Any] = {
+    "message": np.uint8,
+    **dict.fromkeys((*RECORDED, "models", "x", "memory"), np.float64),
+}
+RAGGED = {"settings": SETTING_RAGGED, "runs": RUN_RAGGED}
 
+# Noise is not worth compressing; what settings have in common is.
+COMPRESSED = ("settings/rounds", *(f"settings/{name}" for name in SETTING_TEXTS))
 # Small arrays are not worth a chunk and its filters.
-FILTERED_FROM = 4096
-# More rows are gathered by number.
-FEW_ROWS = 256
+COMPRESSED_FROM = 4096
+# So many runs are named where they were damaged.
+NAMED = 3
 
 Values = NDArray[Any]
+
+
+class Rows(Protocol):
+    """Rows of different lengths, end to end, that may be more than memory holds."""
+
+    @property
+    def lengths(self) -> NDArray[np.int64]: ...
+
+    def windows(self) -> Iterator[Values]:
+        """Their values, some at a time."""
 
 
 class Ragged(NamedTuple):
@@ -50,29 +80,26 @@ class Ragged(NamedTuple):
         np.cumsum([len(row) for row in rows], out=starts[1:])
         return cls(np.concatenate(rows).astype(dtype, copy=False) if rows else np.zeros(0, dtype), starts)
 
+    @classmethod
+    def empty(cls, rows: int, dtype: Any = np.float64) -> Ragged:
+        return cls(np.zeros(0, dtype), np.zeros(rows + 1, dtype=np.int64))
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.starts)
+
+    def windows(self) -> Iterator[Values]:
+        yield self.values
+
     def row(self, k: int) -> Values:
         return self.values[self.starts[k] : self.starts[k + 1]]
 
-    def take(self, rows: NDArray[np.int64], groups: NDArray[np.int64], count: int) -> Ragged:
-        """These rows, in this order; those with the same group, ascending, become one row of `count`."""
-        lengths = np.diff(self.starts)[rows]
-        starts = np.zeros(count + 1, dtype=np.int64)
-        np.add.at(starts, groups + 1, lengths)
-        if rows.size < FEW_ROWS:  # which may be long: slices take no more room than they fill
-            values = np.concatenate([self.values[:0], *(self.row(k) for k in rows.tolist())])
-        else:
-            ends = np.cumsum(lengths)
-            values = self.values[np.arange(ends[-1]) + np.repeat(self.starts[rows] - (ends - lengths), lengths)]
-        return Ragged(values, np.cumsum(starts))
-
-    @classmethod
-    def joined(cls, pieces: Sequence[Ragged]) -> Ragged:
-        """The rows of several, one after the other."""
-        if len(pieces) == 1:
-            return pieces[0]
-        offsets = np.cumsum([0] + [piece.values.size for piece in pieces])
-        starts = [piece.starts[:-1] + offset for piece, offset in zip(pieces, offsets[:-1], strict=True)]
-        return cls(np.concatenate([piece.values for piece in pieces]), np.concatenate([*starts, offsets[-1:]]))
+    def last(self, rows: NDArray[np.int64]) -> Values:
+        """The last number of each of these rows; NaN of an empty one."""
+        begin, end = self.starts[rows], self.starts[rows + 1]
+        found = np.full(rows.size, np.nan)
+        found[end > begin] = self.values[end[end > begin] - 1]
+        return found
 
 
 class Content(NamedTuple):
@@ -81,29 +108,29 @@ class Content(NamedTuple):
     settings: dict[str, Values]
     """SETTING_TEXTS as arrays of bytes."""
     runs: dict[str, Values]
-    """RUN_NUMBERS, and `message` as bytes."""
-    seconds: Values
-    session: NDArray[np.int64]
+    """RUN_NUMBERS."""
     sessions: list[bytes]
     """What, where and by whom runs were made, as JSON; `session` says which is a run's."""
 
 
 class File:
-    """One file, open for reading."""
+    """One file, open for reading, and sound: what was damaged and could not be made again is refused."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = path
-        with _readable(path):
-            self._file = _opened(path)
-        try:
-            with _readable(path):
-                self._check()
-                self.sorted = bool(self._file.attrs.get("sorted", False))
-                """Whether settings and runs lie in their order already."""
-                self.content = self._content()
-        except BaseException:
-            self._file.close()
-            raise
+        self.path = os.fspath(path)
+        with _readable(self.path):
+            file = _mapped(self.path)
+            if not sealing.is_sealed(file):
+                _refuse_unsealed(self.path)
+            sealed = sealing.opened(file)
+            self._bytes = sealed.content
+            self._file = h5py.File(_Window(self._bytes), "r")
+            self._check()
+            self.in_order = bool(self._file.attrs["sorted"])
+            """Whether settings and runs lie in their order already."""
+            self.content = self._content()
+            self.damage = self._damage(sealed.damaged) if sealed.damaged else ""
+            """What was found damaged and was made again from parity, in words."""
 
     def _check(self) -> None:
         if self._file.attrs.get("format") != FORMAT:
@@ -113,22 +140,70 @@ class File:
             raise FileFormatError(f"{self.path}: its schema is {schema}, this fastldp knows {SCHEMA}; install another")
 
     def _content(self) -> Content:
-        file = self._file
         return Content(
-            {name: file["settings"][name][()] for name in SETTING_TEXTS},
-            {name: file["runs"][name][()] for name in (*RUN_NUMBERS, "message")},
-            file["provenance/seconds"][()],
-            file["provenance/session"][()].astype(np.int64),
-            list(file["provenance/sessions"][()]),
+            {name: self._array(f"settings/{name}") for name in SETTING_TEXTS},
+            {name: self._array(f"runs/{name}") for name in RUN_NUMBERS},
+            self._array("sessions").tolist(),
         )
 
+    @property
+    def runs(self) -> int:
+        return self.content.runs["setting"].size
+
     def ragged(self, table: str, name: str) -> Ragged:
-        """A long column of "settings" or "runs"."""
+        """A long column of "settings" or "runs"; one that is not there has nothing in any row."""
         with _readable(self.path):
-            if name in RUN_LATER and name not in self._file[table]:
-                return Ragged(np.zeros(0), np.zeros(self.content.seconds.size + 1, dtype=np.int64))
-            group = self._file[table][name]
-            return Ragged(group["values"][()], group["starts"][()])
+            if name not in self._file[table]:
+                rows = self.runs if table == "runs" else self.content.settings["key"].size
+                return Ragged.empty(rows, RAGGED[table][name])
+            return Ragged(self._array(f"{table}/{name}/values"), self._array(f"{table}/{name}/starts"))
+
+    def _array(self, name: str) -> Values:
+        """A view of the file where that can be had, so that memory is taken only for what is looked at."""
+        data = self._file[name]
+        offset = data.id.get_offset()
+        if offset is None:  # compressed, or empty
+            return np.asarray(data[()])
+        flat = np.frombuffer(self._bytes, data.dtype, data.size, offset)
+        return flat.view(np.int8) if h5py.check_enum_dtype(data.dtype) else flat
+
+    def _damage(self, pages: Sequence[int]) -> str:
+        """Which columns, and which runs or settings, lay in damaged pages."""
+        touched: dict[str, set[int]] = {}
+        self._file.visititems(lambda name, item: touched.update(self._touched(name, item, pages)))
+        named = [self._named(name, rows) for name, rows in touched.items() if rows]
+        where = "; ".join(named) or "no number was in them"
+        count = f"{len(pages)} pages of it were" if len(pages) > 1 else "a page of it was"
+        return f"{self.path}: {count} damaged, and made again from parity ({where}); look after the disk"
+
+    def _touched(self, name: str, item: Any, pages: Sequence[int]) -> dict[str, set[int]]:
+        """The rows of an array that lie in these pages."""
+        if not isinstance(item, h5py.Dataset) or item.size == 0:
+            return {}
+        rows: set[int] = set()
+        for offset, size, elements in _extents(item):
+            for page in pages:
+                begin, end = page * sealing.PAGE - offset, (page + 1) * sealing.PAGE - offset
+                if begin < size and end > 0 and item.chunks is not None:
+                    rows |= {*elements}
+                elif begin < size and end > 0:
+                    rows |= {*elements[max(0, begin) // item.dtype.itemsize : -(-end // item.dtype.itemsize)]}
+        if name.endswith("/values"):
+            starts = self._array(name.removesuffix("values") + "starts")
+            rows = {*(np.searchsorted(starts, sorted(rows), side="right") - 1).tolist()}
+        return {name: rows}
+
+    def _named(self, name: str, rows: set[int]) -> str:
+        """An array and some of its rows, for people."""
+        runs, parameters = self.content.runs, self.content.settings["parameters"]
+        these = []
+        for row in sorted(rows)[:NAMED]:
+            if name.startswith("runs/") and row < self.runs:
+                these.append(f"repetition {runs['repetition'][row]} of {parameters[runs['setting'][row]].decode()}")
+            elif name.startswith("settings/") and row < parameters.size:
+                these.append(parameters[row].decode())
+        more = f" and {len(rows) - NAMED:,} more" if len(rows) > NAMED else ""
+        return f"{name} of {', '.join(these)}{more}" if these else name
 
     def close(self) -> None:
         self._file.close()
@@ -140,73 +215,105 @@ class File:
         self.close()
 
 
-def _opened(path: str | os.PathLike[str]) -> h5py.File:
-    """Without a lock, for no file is ever changed in place."""
+def _extents(data: h5py.Dataset) -> Iterator[tuple[int, int, range]]:
+    """Where an array lies in its file: the first byte and the number of bytes of each piece, and its elements."""
+    if data.chunks is None:
+        yield data.id.get_offset(), data.nbytes, range(data.size)
+        return
+    for number in range(data.id.get_num_chunks()):
+        chunk = data.id.get_chunk_info(number)
+        first = chunk.chunk_offset[0]
+        yield chunk.byte_offset, chunk.size, range(first, min(first + data.chunks[0], data.size))
+
+
+class _Window(io.RawIOBase):
+    """Bytes in memory as a file for h5py, without a copy of them."""
+
+    def __init__(self, content: memoryview) -> None:
+        self._content, self._position = content, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._position = offset + (0, self._position, len(self._content))[whence]
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        found = self._content[self._position : self._position + len(buffer)]
+        buffer[: len(found)] = found
+        self._position += len(found)
+        return len(found)
+
+
+def _mapped(path: str) -> memoryview:
+    """The bytes of a file, which stay what they are though another should take its name."""
+    handle = os.open(path, os.O_RDONLY)
     try:
-        return h5py.File(path, "r", locking=False)
-    except OSError as error:
-        if "locking flag" not in str(error):
-            raise
-        return h5py.File(path, "r")  # this process has it open already, with a lock
+        if os.fstat(handle).st_size == 0:
+            raise DamagedError("it is empty")
+        return memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
+    finally:
+        os.close(handle)
+
+
+def _refuse_unsealed(path: str) -> None:
+    """Raise where a file is of another program, or of an fastldp that did not seal."""
+    try:
+        with h5py.File(path, "r", locking=False) as file:
+            form, schema = file.attrs.get("format"), file.attrs.get("schema")
+    except (OSError, RuntimeError, KeyError, ValueError):
+        return
+    if form != FORMAT:
+        raise FileFormatError(f"{path}: an HDF5 file, but not one of fastldp sweep; choose another name")
+    if schema == 1:
+        raise FileFormatError(f"{path}: its schema is 1, this fastldp knows {SCHEMA}; choose another name")
 
 
 @contextmanager
-def _readable(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Whatever h5py says of a file that is not whole becomes one error that names it."""
+def _readable(path: str) -> Iterator[None]:
+    """Whatever is said of a file that is not whole becomes one error that names it."""
     try:
         yield
-    except (FileNotFoundError, PermissionError, IsADirectoryError, FileFormatError):
+    except (FileNotFoundError, PermissionError, IsADirectoryError):
         raise
-    except (OSError, KeyError, RuntimeError, ValueError) as error:
-        raise FileFormatError(f"{os.fspath(path)}: not a whole file of fastldp sweep ({error})") from None
+    except DamagedError as error:
+        raise DamagedError(f"{path}: not a whole file of fastldp sweep ({error})") from None
+    except FileFormatError:
+        raise
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError) as error:
+        raise FileFormatError(f"{path}: not a whole file of fastldp sweep ({error})") from None
 
 
-def _write(
-    file: h5py.File,
+def write(
+    file: BinaryIO,
     content: Content,
-    setting_columns: Iterator[tuple[str, Ragged]],
-    run_columns: Iterator[tuple[str, Ragged]],
-) -> None:
-    """Everything, into a file open for writing; long columns are taken one at a time."""
-    file.attrs["format"], file.attrs["schema"] = FORMAT, SCHEMA
-    settings, runs, provenance = (file.create_group(name) for name in ("settings", "runs", "provenance"))
-    for name in SETTING_TEXTS:
-        _put(settings, name, content.settings[name])
-    for name, ragged in setting_columns:
-        _put_ragged(settings, name, ragged)
-    for name in RUN_NUMBERS:
-        numbers = content.runs[name]
-        _put(runs, name, numbers.astype(OUTCOME_TYPE) if name == "outcome" else numbers)
-    _put(runs, "message", content.runs["message"])
-    last: dict[str, Values] = {}
-    for name, ragged in run_columns:
-        _put_ragged(runs, name, ragged)
-        if name in ("consensus", "distance"):
-            last[name] = _last_of_rows(ragged)
-    with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-        _put(runs, "optimality", last["consensus"] + last["distance"])
-    _put(provenance, "seconds", content.seconds)
-    _put(provenance, "session", content.session)
-    _put(provenance, "sessions", texts(content.sessions))
-
-
-def image(
-    content: Content,
-    setting_columns: Iterator[tuple[str, Ragged]],
-    run_columns: Iterator[tuple[str, Ragged]],
+    setting_columns: Mapping[str, Rows],
+    run_columns: Mapping[str, Rows],
     *,
     in_order: bool = False,
-) -> bytes:
-    """The bytes of a whole file, made in memory: HDF5 itself does not survive a disk that is full.
-
-    With `in_order` readers need not sort settings and runs.
-    """
-    with h5py.File("image", "w", driver="core", backing_store=False) as file:
-        _write(file, content, setting_columns, run_columns)
-        file.attrs["sorted"] = in_order
-        file.flush()
-        made: bytes = file.id.get_file_image()
-    return made
+) -> None:
+    """A whole file, sealed; long columns are written a window at a time. In order, readers need not sort it."""
+    with h5py.File(file, "w") as root:
+        root.attrs["format"], root.attrs["schema"], root.attrs["sorted"] = FORMAT, SCHEMA, in_order
+        for name in SETTING_TEXTS:
+            _put(root, f"settings/{name}", content.settings[name])
+        for name, rows in setting_columns.items():
+            _put_rows(root, f"settings/{name}", rows, SETTING_RAGGED[name])
+        for name, dtype in RUN_NUMBERS.items():
+            numbers = content.runs[name].astype(dtype, copy=False)
+            _put(root, f"runs/{name}", numbers.astype(OUTCOME_TYPE) if name == "outcome" else numbers)
+        ends = {name: _put_rows(root, f"runs/{name}", rows, RUN_RAGGED[name]) for name, rows in run_columns.items()}
+        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
+            _put(root, "runs/optimality", ends["consensus"] + ends["distance"])
+        _put(root, "sessions", texts(content.sessions))
+    sealing.seal(file)
 
 
 def texts(items: Sequence[bytes]) -> Values:
@@ -214,22 +321,31 @@ def texts(items: Sequence[bytes]) -> Values:
     return np.array(items, dtype=f"S{max([1, *map(len, items)])}")
 
 
-def _put(group: h5py.Group, name: str, values: Values) -> None:
-    if values.nbytes < FILTERED_FROM:
-        group.create_dataset(name, data=values)
-    else:
-        group.create_dataset(name, data=values, compression="gzip", compression_opts=1, shuffle=True, fletcher32=True)
+def _put(root: h5py.File, name: str, values: Values) -> None:
+    root.create_dataset(name, data=values, **_filters(name, values.nbytes))
 
 
-def _put_ragged(group: h5py.Group, name: str, ragged: Ragged) -> None:
-    inner = group.create_group(name)
-    _put(inner, "values", ragged.values)
-    _put(inner, "starts", ragged.starts)
+def _filters(name: str, size: int) -> dict[str, Any]:
+    pays = name in COMPRESSED and size >= COMPRESSED_FROM
+    return {"compression": "gzip", "compression_opts": 1, "shuffle": True} if pays else {}
 
 
-def _last_of_rows(ragged: Ragged) -> Values:
-    """The last number of each row; NaN of an empty one."""
-    there = np.diff(ragged.starts) > 0
-    last = np.full(there.size, np.nan)
-    last[there] = ragged.values[ragged.starts[1:][there] - 1]
+def _put_rows(root: h5py.File, name: str, rows: Rows, dtype: Any) -> Values:
+    """Write a long column, unless it is empty; the last number of each row, NaN of an empty one."""
+    lengths = rows.lengths
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    last = np.full(lengths.size, np.nan)
+    if starts[-1] == 0:
+        return last
+    there = np.flatnonzero(lengths)
+    ends = starts[there + 1] - 1
+    size = int(starts[-1])
+    values = root.create_dataset(f"{name}/values", (size,), dtype, **_filters(name, size * np.dtype(dtype).itemsize))
+    begin = 0
+    for window in rows.windows():
+        values[begin : begin + window.size] = window
+        inside = slice(*np.searchsorted(ends, [begin, begin + window.size]))
+        last[there[inside]] = window[ends[inside] - begin]
+        begin += window.size
+    _put(root, f"{name}/starts", starts)
     return last

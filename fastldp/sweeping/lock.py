@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 from fastldp.errors import StoreError
+from fastldp.sweeping import disk
 
 try:
     import fcntl
@@ -22,21 +23,27 @@ class Lock:
         self.path = path
         self._handle: int | None = None
 
-    def acquire(self, subject: Path) -> None:
+    def acquire(self, subject: Path, folder_mode: int = 0o777) -> None:
         """Take it, or say who has it."""
         if fcntl is None:
             raise StoreError(f"{subject}: this system has no file locks; lock=False (--no-lock) goes without")
         while self._handle is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            disk.make_folder(self.path.parent, folder_mode)
             try:
-                handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+                handle = disk.open_or_create(self.path)
             except FileNotFoundError:  # the holder before has just removed the folder
                 continue
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+                raise StoreError(
+                    f"{self.path}: a link, where the lock is to be; remove it, if it is not yours"
+                ) from None
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 holder = os.pread(handle, 200, 0).decode(errors="replace")
-                os.close(handle)
+                disk.close(handle)
                 if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                     raise StoreError(
                         f"{subject}: {holder or 'another process'} is writing it; wait for it, or choose another file"
@@ -48,21 +55,20 @@ class Lock:
             # The holder before may have removed the file between open and lock.
             if _same(handle, self.path):
                 self._handle = handle
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+                disk.overwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
             else:
-                os.close(handle)
+                disk.close(handle)
 
     def release(self) -> None:
         """Remove the file and let go."""
         if self._handle is not None:
-            self.path.unlink(missing_ok=True)
-            os.close(self._handle)
+            disk.remove(self.path)
+            disk.close(self._handle)
             self._handle = None
 
 
 def _same(handle: int, path: Path) -> bool:
     try:
-        return os.fstat(handle).st_ino == os.stat(path).st_ino
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
     except FileNotFoundError:
         return False

@@ -1,11 +1,15 @@
-"""Several files seen as one: a run's pieces are put together, and what is there twice is taken once."""
+"""Several files seen as one: pieces of a run are joined, and what is there twice is taken once.
+
+Nothing else is ever left out: every round that a piece of any file has is in the merged pieces, whether or not the
+rounds before it are in one of these files. `covers` says so of a file that was made of others.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,147 +23,285 @@ from fastldp.sweeping.layout import (
     Content,
     File,
     Ragged,
+    Values,
 )
-from fastldp.sweeping.layout import texts as as_texts
 from fastldp.sweeping.work import COMPLETED, DIVERGED
 
 Indices = NDArray[np.int64]
 
 _OVER = (OUTCOMES.index(COMPLETED), OUTCOMES.index(DIVERGED))
 
+# How many numbers of a long column are gathered at a time.
+WINDOW = 2**20
+# Longer rows are copied one by one, others by the numbers of their values.
+MANY_VALUES = 64
+
 
 class Merged:
-    """The runs of all files, sorted by their parameters and repetition, whatever the order they were made in."""
+    """The runs of all files, by setting and repetition; in order, settings are sorted by their parameters.
 
-    def __init__(self, files: Sequence[File]) -> None:
+    A run that lacks its beginning, or has a gap, has several rows, or one that does not begin at round 0: `whole` says
+    which rows do.
+    """
+
+    def __init__(self, files: Sequence[File], *, in_order: bool = True) -> None:
         self.files = list(files)
-        contents = [file.content for file in self.files]
-        self._choose_settings(contents)
-        self._choose_pieces(contents)
+        self._contents = [file.content for file in self.files]
+        self._choose_settings(in_order=in_order)
+        self._join_pieces()
 
-    def _choose_settings(self, contents: Sequence[Content]) -> None:
+    def _choose_settings(self, *, in_order: bool) -> None:
         """Each setting once: the first row that has its ledger, or the first."""
-        rows = _joined([content.settings["key"] for content in contents])
-        known = _joined([content.settings["ledger"] for content in contents]) != b"null"
-        _, first, number = np.unique(rows, return_index=True, return_inverse=True)
-        # The first row with a ledger, where there is one.
-        order = np.lexsort((np.arange(rows.size), ~known, number))
+        keys = self._setting_texts("key")
+        unknown = self._setting_texts("ledger") == b"null"
+        _, number = np.unique(keys, return_inverse=True)
+        order = np.lexsort((unknown, number))
         _, leading = np.unique(number[order], return_index=True)
-        chosen = order[leading] if rows.size else first
-        if len(self.files) == 1 and self.files[0].sorted:
+        chosen = order[leading]
+        if len(self.files) == 1 and self.files[0].in_order:
             places = np.argsort(chosen)
+        elif in_order:
+            known_by = zip(
+                *(self._setting_texts(name)[chosen].tolist() for name in ("parameters", "provenance")), strict=True
+            )
+            ranked = [_sort_key(*texts) for texts in known_by]
+            places = np.array(sorted(range(chosen.size), key=ranked.__getitem__), dtype=np.int64)
         else:
-            known_by = [_joined([c.settings[name] for c in contents])[chosen] for name in ("parameters", "provenance")]
-            texts = list(zip(*(column.tolist() for column in known_by), strict=True))
-            places = np.array(sorted(range(chosen.size), key=lambda k: _sort_key(*texts[k])), dtype=np.int64)
+            places = np.arange(chosen.size)
         self._setting_rows = chosen[places].astype(np.int64)
         rank = np.empty(chosen.size, dtype=np.int64)
         rank[places] = np.arange(chosen.size)
         self._rank = rank[number]
         """The place of every row of every file among the merged settings."""
 
-    def _choose_pieces(self, contents: Sequence[Content]) -> None:
-        """The pieces that make up each run, from round 0 on without a gap."""
-        offsets = np.cumsum([0] + [content.settings["key"].size for content in contents])
-        setting = _joined([self._rank[c.runs["setting"] + at] for c, at in zip(contents, offsets[:-1], strict=True)])
-        run = {name: _joined([content.runs[name] for content in contents]) for name in RUN_NUMBERS}
-        run["setting"] = setting.astype(np.int64)
+    def _setting_texts(self, name: str) -> Values:
+        return _end_to_end([content.settings[name] for content in self._contents], "S1")
+
+    def _run_numbers(self, name: str) -> Values:
+        return _end_to_end([content.runs[name] for content in self._contents], RUN_NUMBERS[name])
+
+    def _join_pieces(self) -> None:
+        offsets = np.cumsum([0] + [content.settings["key"].size for content in self._contents])
+        setting = self._rank[
+            _end_to_end([c.runs["setting"] + at for c, at in zip(self._contents, offsets[:-1], strict=True)], np.int64)
+        ]
+        piece = {name: self._run_numbers(name) for name in ("repetition", "begin", "round", "outcome")}
         # By run, then by where pieces begin; of two that begin alike the one that goes further comes first.
-        order = np.lexsort((-run["round"], run["begin"], run["repetition"], run["setting"]))
-        new = np.ones(order.size, dtype=bool)
-        for name in ("setting", "repetition"):
-            new[1:] &= run[name][order][1:] == run[name][order][:-1]
-        new[1:] = ~new[1:]
-        group = np.cumsum(new) - 1
-        whole = new & np.append(new[1:], True) & (run["begin"][order] == 0)
-        pieces: list[int] = order[whole].tolist()
-        groups: list[int] = group[whole].tolist()
-        for number in np.unique(group[~whole]):
-            begin, end = np.searchsorted(group, [number, number + 1])
-            chain = _chain(order[begin:end], run)
-            pieces += chain
-            groups += [int(number)] * len(chain)
-        sort = np.argsort(np.array(groups, dtype=np.int64), kind="stable")
-        self._pieces = np.array(pieces, dtype=np.int64)[sort]
-        _, self._groups = np.unique(np.array(groups, dtype=np.int64)[sort], return_inverse=True)
-        self._groups = self._groups.astype(np.int64)
-        self.count = int(self._groups[-1]) + 1 if self._groups.size else 0
-        last = np.append(self._groups[1:] != self._groups[:-1], True)[: self._groups.size]
-        self._last = self._pieces[last]
-        self.runs = {name: run[name][self._last] for name in RUN_NUMBERS}
-        self.runs["begin"] = np.zeros(self.count, dtype=np.int64)
+        order = np.lexsort((-piece["round"], piece["begin"], piece["repetition"], setting))
+        first = np.ones(order.size, dtype=bool)
+        first[1:] = (np.diff(setting[order]) != 0) | (np.diff(piece["repetition"][order]) != 0)
+        alone = first & np.append(first[1:], True)
+        chains: list[Indices] = []
+        borders = np.append(np.flatnonzero(first), order.size)
+        for begin in np.flatnonzero(first & ~alone).tolist():
+            end = int(borders[np.searchsorted(borders, begin, side="right")])
+            chains += chains_of(order[begin:end], piece)
+        # The rows of the merge, each by its pieces: mostly one.
+        self._pieces = np.concatenate([order[alone], *chains]).astype(np.int64)
+        lengths = np.array([1] * int(alone.sum()) + [chain.size for chain in chains], dtype=np.int64)
+        heads = self._pieces[np.cumsum(lengths) - lengths]
+        places = np.lexsort((piece["begin"][heads], piece["repetition"][heads], setting[heads]))
+        self._pieces, self._row_of = _reordered(self._pieces, lengths, places)
+        heads, self._last = heads[places], self._pieces[np.cumsum(lengths[places]) - 1]
+        self.count = heads.size
+        self._setting, self._begin = setting[heads], piece["begin"][heads]
+
+    @cached_property
+    def whole(self) -> NDArray[np.bool_]:
+        """Whether rows begin at round 0."""
+        return self._begin == 0
 
     @cached_property
     def content(self) -> Content:
         """The short columns."""
-        contents = [file.content for file in self.files]
-        settings = {
-            name: _joined([content.settings[name] for content in contents])[self._setting_rows]
-            for name in SETTING_TEXTS
-        }
-        runs: dict[str, Any] = dict(self.runs)
-        runs["message"] = _joined([content.runs["message"] for content in contents])[self._last]
-        sessions = sorted({session for content in contents for session in content.sessions})
+        sessions = sorted({session for content in self._contents for session in content.sessions})
         place = {session: k for k, session in enumerate(sessions)}
-        session = _joined([np.array([place[s] for s in c.sessions], dtype=np.int64)[c.session] for c in contents])
-        seconds = np.zeros(self.count)
-        np.add.at(seconds, self._groups, _joined([content.seconds for content in contents])[self._pieces])
-        return Content(
-            {name: as_texts(column.tolist()) for name, column in settings.items()},
-            runs | {"message": as_texts(runs["message"].tolist())},
-            seconds,
-            session[self._last].astype(np.int64),
-            sessions,
-        )
+        session = [np.array([place[s] for s in c.sessions], dtype=np.int64)[c.runs["session"]] for c in self._contents]
+        runs = {name: self._run_numbers(name)[self._last] for name in RUN_NUMBERS if name not in ("setting", "begin")}
+        runs |= {"setting": self._setting, "begin": self._begin}
+        runs["session"] = _end_to_end(session, np.int64)[self._last]
+        runs["seconds"] = np.bincount(self._row_of, self._run_numbers("seconds")[self._pieces], self.count)
+        settings = {name: _trimmed(self._setting_texts(name)[self._setting_rows]) for name in SETTING_TEXTS}
+        return Content(settings, runs, sessions)
 
-    def setting_column(self, name: str) -> Ragged:
-        rows = Ragged.joined([file.ragged("settings", name) for file in self.files])
-        count = self._setting_rows.size
-        return rows.take(self._setting_rows, np.arange(count), count)
+    def setting_columns(self) -> dict[str, Gathered]:
+        picked, count = self._setting_rows, self._setting_rows.size
+        rows = np.arange(count)
+        return {name: self._gathered("settings", name, picked, rows, count) for name in SETTING_RAGGED}
 
-    def run_column(self, name: str) -> Ragged:
-        rows = Ragged.joined([file.ragged("runs", name) for file in self.files])
-        if name != "memory":
-            return rows.take(self._pieces, self._groups, self.count)
-        # Of a run that may go on, what the last piece that has a memory left behind.
-        kept = (np.diff(rows.starts)[self._pieces] > 0) & ~np.isin(self.runs["outcome"], _OVER)[self._groups]
-        pieces, groups = self._pieces[kept], self._groups[kept]
-        last = np.append(groups[1:] != groups[:-1], True)[: groups.size]
-        return rows.take(pieces[last], groups[last], self.count)
+    def run_columns(self) -> dict[str, Gathered]:
+        return {name: self.run_column(name) for name in RUN_RAGGED}
 
-    def setting_columns(self) -> Iterator[tuple[str, Ragged]]:
-        return ((name, self.setting_column(name)) for name in SETTING_RAGGED)
+    def run_column(self, name: str) -> Gathered:
+        pieces, rows = self._pieces, self._row_of
+        if name == "message":  # what went wrong before it was tried again is past
+            pieces, rows = self._last, np.arange(self.count)
+        elif name == "memory":
+            pieces, rows = self._remembered()
+        return self._gathered("runs", name, pieces, rows, self.count)
 
-    def run_columns(self) -> Iterator[tuple[str, Ragged]]:
-        return ((name, self.run_column(name)) for name in RUN_RAGGED)
+    def _remembered(self) -> tuple[Indices, Indices]:
+        """Of rows that may go on, the last piece that left a memory behind."""
+        lengths = _end_to_end([file.ragged("runs", "memory").lengths for file in self.files], np.int64)
+        over = np.isin(self._run_numbers("outcome")[self._last], _OVER)
+        kept = (lengths[self._pieces] > 0) & ~over[self._row_of]
+        pieces, rows = self._pieces[kept], self._row_of[kept]
+        last = np.append(np.diff(rows) != 0, True)[: rows.size]
+        return pieces[last], rows[last]
+
+    def _gathered(self, table: str, name: str, picked: Indices, rows: Indices, count: int) -> Gathered:
+        return Gathered([file.ragged(table, name) for file in self.files], picked, rows, count)
 
 
-def _chain(pieces: Indices, run: dict[str, Any]) -> list[int]:
-    """The pieces of one run that lead furthest from round 0 without a gap; a failure counts where none goes on."""
+class Gathered(NamedTuple):
+    """A long column of several files as one: rows that were picked from them, those of one row joined."""
+
+    sources: list[Ragged]
+    picked: Indices
+    """Numbers of rows, counted through all sources."""
+    rows: Indices
+    """The row that each becomes a part of, ascending."""
+    count: int
+
+    @property
+    def lengths(self) -> Indices:
+        found = np.zeros(self.count, dtype=np.int64)
+        np.add.at(found, self.rows, self._all_lengths[self.picked])
+        return found
+
+    @property
+    def _all_lengths(self) -> Indices:
+        return _end_to_end([source.lengths for source in self.sources], np.int64)
+
+    def windows(self) -> Iterator[Values]:
+        lengths = self._all_lengths[self.picked]
+        ends = np.cumsum(lengths)
+        begin = 0
+        while begin < self.picked.size:
+            before = ends[begin] - lengths[begin]
+            # A row longer than a window comes whole.
+            end = max(begin + 1, int(np.searchsorted(ends, before + WINDOW, side="right")))
+            yield self._taken(self.picked[begin:end])
+            begin = end
+
+    def ragged(self) -> Ragged:
+        """All of it; a view, where it is one file as it stands."""
+        as_it_stands = len(self.sources) == 1 and self.sources[0].starts.size == self.count + 1
+        if as_it_stands and np.array_equal(self.picked, np.arange(self.count)):
+            return self.sources[0]
+        starts = np.concatenate([[0], np.cumsum(self.lengths)])
+        return Ragged(self._taken(self.picked), starts)
+
+    def _taken(self, picked: Indices) -> Values:
+        borders = np.cumsum([0] + [source.starts.size - 1 for source in self.sources])
+        source_of = np.searchsorted(borders, picked, side="right") - 1
+        lengths = np.zeros(picked.size, dtype=np.int64)
+        begins = np.zeros(picked.size, dtype=np.int64)
+        for k in np.unique(source_of):
+            mine = source_of == k
+            starts = self.sources[k].starts
+            begins[mine] = starts[picked[mine] - borders[k]]
+            lengths[mine] = starts[picked[mine] - borders[k] + 1] - begins[mine]
+        targets = np.cumsum(lengths) - lengths
+        taken = np.empty(int(lengths.sum()), dtype=self.sources[0].values.dtype if self.sources else np.float64)
+        for k in np.unique(source_of):
+            mine = (source_of == k) & (lengths > 0)
+            _copy(self.sources[k].values, begins[mine], taken, targets[mine], lengths[mine])
+        return taken
+
+
+def _copy(source: Values, begins: Indices, target: Values, places: Indices, lengths: Indices) -> None:
+    """Rows from one array to another."""
+    if lengths.sum() > MANY_VALUES * lengths.size:
+        for begin, place, length in zip(begins.tolist(), places.tolist(), lengths.tolist(), strict=True):
+            target[place : place + length] = source[begin : begin + length]
+        return
+    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    target[within + np.repeat(places, lengths)] = source[within + np.repeat(begins, lengths)]
+
+
+def chains_of(pieces: Indices, piece: dict[str, Any]) -> list[Indices]:
+    """The pieces of one run as chains without a gap, from the first on, each as long as can be.
+
+    A piece that lies within the rounds of a chain repeats them, and so does anything beside a run that is over.
+    """
+    chains = []
+    left = pieces
+    while left.size:
+        start = int(piece["begin"][left[0]])
+        chain = np.array(_chain(left, piece, start), dtype=np.int64)
+        chains.append(chain)
+        if piece["outcome"][chain[-1]] in _OVER and start == 0:
+            break
+        left = left[piece["round"][left] > piece["round"][chain[-1]]]
+    return chains
+
+
+def _chain(pieces: Indices, piece: dict[str, Any], start: int) -> list[int]:
+    """The pieces that lead furthest from a round without a gap; a failure counts where none goes on."""
     further: dict[int, tuple[int, int]] = {}
     """Where a piece begins: how far one gets from there, and by which piece."""
     failures: dict[int, int] = {}
-    for piece in reversed(pieces.tolist()):  # those that begin last come first
-        begin, end = int(run["begin"][piece]), int(run["round"][piece])
+    for number in reversed(pieces.tolist()):  # those that begin last come first
+        begin, end = int(piece["begin"][number]), int(piece["round"][number])
         if end == begin:
-            failures[begin] = piece
+            failures[begin] = number
             continue
-        over = run["outcome"][piece] in _OVER
+        over = piece["outcome"][number] in _OVER
         reach = end if over else further.get(end, (end, 0))[0]
         if reach >= further.get(begin, (0, 0))[0]:
-            further[begin] = reach, piece
+            further[begin] = reach, number
     chain: list[int] = []
-    reached = 0
-    while reached in further and not (chain and run["outcome"][chain[-1]] in _OVER):
+    reached = start
+    while reached in further and not (chain and piece["outcome"][chain[-1]] in _OVER):
         chain.append(further[reached][1])
-        reached = int(run["round"][chain[-1]])
-    if reached in failures and not (chain and run["outcome"][chain[-1]] in _OVER):
+        reached = int(piece["round"][chain[-1]])
+    if reached in failures and not (chain and piece["outcome"][chain[-1]] in _OVER):
         chain.append(failures[reached])
     return chain
 
 
-def _joined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(columns) if columns else np.zeros(0, dtype="S1")
+def uncovered(target: File, sources: Sequence[File]) -> int:
+    """How many pieces of the sources a file that was made of them lacks: none, or it must not take their place."""
+    files = [target, *sources]
+    names, number = np.unique(_end_to_end([f.content.settings["key"] for f in files], "S1"), return_inverse=True)
+    offsets = np.cumsum([0] + [f.content.settings["key"].size for f in files])
+    pieces = []
+    for file, offset in zip(files, offsets[:-1], strict=True):
+        runs = file.content.runs
+        run = number[runs["setting"] + offset] + names.size * runs["repetition"]
+        pieces.append({"run": run, **{name: runs[name] for name in ("begin", "round", "outcome")}})
+    there = pieces[0]
+    order = np.lexsort((there["begin"], there["run"]))
+    there = {name: column[order] for name, column in there.items()}
+    lacking = 0
+    for piece in pieces[1:]:
+        low, high = (np.searchsorted(there["run"], piece["run"], side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+        found = np.zeros(low.size, dtype=bool)
+        over = np.isin(piece["outcome"], _OVER)
+        for step in range(int((high - low).max(initial=0))):
+            row = np.minimum(low + step, there["run"].size - 1)
+            fits = (there["begin"][row] <= piece["begin"]) & (there["round"][row] >= piece["round"])
+            found |= (low + step < high) & fits & (~over | np.isin(there["outcome"][row], _OVER))
+        lacking += int((~found).sum())
+    return lacking
+
+
+def _reordered(items: Indices, lengths: Indices, places: Indices) -> tuple[Indices, Indices]:
+    """Groups of items, end to end, in another order; and the group of each."""
+    begins = np.cumsum(lengths) - lengths
+    group = np.repeat(np.arange(places.size), lengths[places])
+    within = np.arange(items.size) - np.repeat(np.cumsum(lengths[places]) - lengths[places], lengths[places])
+    return items[begins[places][group] + within], group
+
+
+def _end_to_end(columns: Sequence[Values], dtype: Any) -> Values:
+    return np.concatenate(columns) if columns else np.zeros(0, dtype=dtype)
+
+
+def _trimmed(texts: Values) -> Values:
+    """Byte strings, each as wide as the longest of these."""
+    return texts.astype(f"S{max(1, int(np.char.str_len(texts).max(initial=1)))}")
 
 
 def _sort_key(*texts: bytes) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError, MissingExtraError, StoreError
 from fastldp.privacy.ledger import Ledger
-from fastldp.sweeping.layout import OUTCOMES, RUN_LATER, RUN_RAGGED, SETTING_RAGGED, Content, Ragged
+from fastldp.sweeping.layout import MEASURED, OUTCOMES, RECORDED, RUN_RAGGED, SETTING_RAGGED, Content, Ragged
 from fastldp.sweeping.merging import Merged
 from fastldp.sweeping.store import ledger_fields, opened
 from fastldp.sweeping.work import COMPLETED, RUNNING
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-ALONG = ("consensus", "distance", "objective", *RUN_LATER)
-"""What may be recorded along the rounds."""
-MEASURES = ("optimality", *ALONG)
+MEASURES = ("optimality", *RECORDED)
+# These may differ between files that hold the same results.
+OF_THE_MAKING = ("session", "seconds")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,8 @@ def results(path: str | os.PathLike[str]) -> Results:
     Traceback (most recent call last):
         ...
     FileNotFoundError: nowhere.h5: there are no results of a sweep
+
+    Where bytes of the file have changed since they were written, a `DamageWarning` says which runs that concerned.
     """
     with opened(path) as files:
         if not files:
@@ -61,10 +63,11 @@ def results(path: str | os.PathLike[str]) -> Results:
         loaded = _Loaded(
             content,
             _parameters(content),
-            dict(merged.run_columns()),
-            dict(merged.setting_columns()),
+            {name: column.ragged() for name, column in merged.run_columns().items()},
+            {name: column.ragged() for name, column in merged.setting_columns().items()},
         )
-    finished = np.flatnonzero(content.runs["outcome"] != OUTCOMES.index(RUNNING))
+    # Of a run whose beginning was lost there is nothing to show.
+    finished = np.flatnonzero((content.runs["outcome"] != OUTCOMES.index(RUNNING)) & merged.whole)
     return Results(loaded, finished)
 
 
@@ -121,8 +124,8 @@ class Results:
         return Results(self._loaded, self._rows[content.runs["repetition"][self._rows] < wanted[self._settings]])
 
     def _short(self, name: str) -> list[Any]:
-        values = self._loaded.content.runs[name][self._rows].tolist()
-        return [OUTCOMES[value] for value in values] if name == "outcome" else list(values)
+        values = self._loaded.content.runs[name][self._rows]
+        return list(np.array(OUTCOMES, dtype=object)[values] if name == "outcome" else values.tolist())
 
     def table(self) -> dict[str, NDArray[Any]]:
         """A row a run: its parameters, repetition, outcome, last round, and errors and objective recorded last."""
@@ -133,19 +136,15 @@ class Results:
         columns["repetition"] = self._loaded.content.runs["repetition"][self._rows]
         columns["outcome"] = np.array(self._short("outcome"), dtype=object)
         columns["round"] = self._loaded.content.runs["round"][self._rows]
-        columns["seconds"] = self._loaded.content.seconds[self._rows]
-        for name in ALONG:
+        columns["seconds"] = self._loaded.content.runs["seconds"][self._rows]
+        for name in RECORDED:
             columns[name] = self._last(name)
         with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
             columns["optimality"] = columns["consensus"] + columns["distance"]
         return columns
 
     def _last(self, name: str) -> Array:
-        ragged = self._loaded.columns[name]
-        begin, end = ragged.starts[self._rows], ragged.starts[self._rows + 1]
-        last = np.full(len(self), np.nan)
-        last[end > begin] = ragged.values[end[end > begin] - 1]
-        return last
+        return self._loaded.columns[name].last(self._rows)
 
     def records(self) -> dict[str, NDArray[Any]]:
         """A row a run and recorded round, tidy: parameters, repetition, round, errors, objective."""
@@ -241,7 +240,7 @@ class Results:
 
     def _judged(self) -> str:
         """What runs are compared by: networks have no optimum, so by accuracy, or else by loss."""
-        for name in () if np.isfinite(self._last("distance")).any() else RUN_LATER[::-1]:
+        for name in () if np.isfinite(self._last("distance")).any() else MEASURED[::-1]:
             if np.isfinite(self._last(name)).any():
                 return name
         return "optimality"
@@ -261,7 +260,8 @@ class Results:
         """A digest of everything but wall times, machines and versions: equal for equal results."""
         found = hashlib.sha256()
         content = self._loaded.content
-        for name, column in sorted((content.settings | content.runs).items()):
+        runs = {name: column for name, column in content.runs.items() if name not in OF_THE_MAKING}
+        for name, column in sorted((content.settings | runs).items()):
             found.update(f"{name} {column.shape} {column.dtype}".encode())
             found.update(column.tobytes())
         for name in (*RUN_RAGGED, *SETTING_RAGGED):
@@ -302,8 +302,7 @@ class Run:
     @property
     def message(self) -> str:
         """What went wrong; empty where nothing did."""
-        text: bytes = self._loaded.content.runs["message"][self._row]
-        return text.decode()
+        return bytes(self._column("message")).decode()
 
     @property
     def planned(self) -> NDArray[np.int64]:
@@ -376,13 +375,13 @@ class Run:
     @property
     def seconds(self) -> float:
         """Its share of the time its blocks took."""
-        return float(self._loaded.content.seconds[self._row])
+        return float(self._loaded.content.runs["seconds"][self._row])
 
     @property
     def provenance(self) -> dict[str, Any]:
         """Versions, machine, date and specification it was made by, with the data's fingerprint."""
         content = self._loaded.content
-        session: dict[str, Any] = json.loads(content.sessions[content.session[self._row]])
+        session: dict[str, Any] = json.loads(content.sessions[content.runs["session"][self._row]])
         data: dict[str, Any] = json.loads(content.settings["provenance"][self._setting])
         return session | data
 

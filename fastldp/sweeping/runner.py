@@ -15,16 +15,20 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fastldp.errors import BackendError, StoreError
 from fastldp.solve import stop_on_interrupt
 from fastldp.sweeping import backends
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.backends import Backend, backend_of
+from fastldp.sweeping.disk import free_bytes
+from fastldp.sweeping.layout import OUTCOMES
 from fastldp.sweeping.packing import Shape, blocks_of, tasks_of
 from fastldp.sweeping.progress import Progress
 from fastldp.sweeping.setting import Setting
 from fastldp.sweeping.spec import Spec
-from fastldp.sweeping.store import SettingRow, Store, Stored, free_bytes, parts_of
+from fastldp.sweeping.store import NOTHING, SettingRow, Standings, Store, Stored, parts_of, real_path
 from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING, Batch, Leg, Pending, rehearse
 from fastldp.validation import integer, real
 
@@ -136,7 +140,7 @@ def forecast(
     """What `sweep` would do, how long it might take, and how large the file would get. Nothing is written."""
     _check_jobs(n_jobs)
     read = specs.read(spec, given, quick=quick, synthetic=synthetic)
-    target = Path(path)
+    target = real_path(path)
     stored = Stored(target)
     missing, found = _missing(read, stored, retry=retry)
     slots = backend_of("threads", read.grounds, n_jobs, None).slots
@@ -175,6 +179,7 @@ def sweep(
     retry: bool = False,
     mix: bool = False,
     lock: bool = True,
+    shared: bool = False,
     progress: bool = True,
     leg_seconds: float = LEG_SECONDS,
     given: Mapping[str, tuple[Any, ...]] | None = None,
@@ -194,6 +199,8 @@ def sweep(
     retry : whether to run again what failed before.
     mix : whether runs may be added to a file that has the same runs of other data, or of another version of a method.
     lock : whether to keep a second writer out; some network drives cannot.
+    shared : whether others may read a new file, as the umask allows. It holds the seed, with which the noise can be
+        taken off, so it is its owner's alone by default; a file that is there keeps the mode it has.
     progress : whether to show a bar on a terminal, or log lines elsewhere.
     leg_seconds : how often the state of a run that goes on is written.
     given : data made in Python, by the name that ``given = "..."`` has in the table [data]: (A, b).
@@ -227,11 +234,11 @@ def sweep(
     real("leg_seconds", leg_seconds, "give a number of seconds > 0", above=0)
     began = time.perf_counter()
     read = spec if isinstance(spec, specs.Spec) else specs.read(spec, given, quick=quick, synthetic=synthetic)
-    target = Path(path)
+    target = real_path(path)
     if not resume and (target.exists() or parts_of(target)):
         raise StoreError(f"{target}: there are results already; resume=True adds to them, or choose another file")
     session = _session(read, backend)
-    with Store(target, session=session, lock=lock) as store, stop_on_interrupt() as stop:
+    with Store(target, session=session, lock=lock, shared=shared) as store, stop_on_interrupt() as stop:
         if not mix:
             _refuse_mixture(store.stored, read, target)
         missing, found = _missing(read, store.stored, retry=retry)
@@ -251,8 +258,10 @@ def sweep(
                     finally:
                         writer.commit()
             store.fold()
+            # Nothing is reported that was not seen in the file.
+            store.confirm([setting.key for setting in read.settings], writer.outcome)
     return Report(
-        path=str(target),
+        path=os.fspath(path),
         runs=len(read.settings) * read.repetitions,
         found=found,
         completed=writer.counts[COMPLETED],
@@ -279,6 +288,9 @@ class _Writer:
         self._last = time.perf_counter()
         self.counts = dict.fromkeys((COMPLETED, DIVERGED, FAILED, RUNNING), 0)
         self.rounds = 0
+        self._places = {setting.key: row for row, setting in enumerate(spec.settings)}
+        self.outcome = np.full((len(spec.settings), spec.repetitions), NOTHING, dtype=np.int8)
+        """How each run ended that was written, (settings, repetitions)."""
 
     def take(self, batch: Batch) -> None:
         for key, ledger in batch.ledgers.items():
@@ -304,6 +316,8 @@ class _Writer:
         self._rows = {}
         for leg in legs:
             self.counts[leg.outcome] += 1
+            if leg.outcome != RUNNING:
+                self.outcome[self._places[leg.key], leg.repetition] = OUTCOMES.index(leg.outcome)
         self._bar.finished(sum(leg.outcome != RUNNING for leg in legs))
         self._store.tidy()
         self._last = time.perf_counter()
@@ -349,21 +363,25 @@ def _take(batch: Batch, writer: _Writer, stop: threading.Event) -> None:
 def _missing(spec: Spec, stored: Stored, *, retry: bool) -> tuple[Runs, int]:
     """The runs that are still to be made, and how many are there."""
     missing: Runs = {}
-    for setting in spec.settings:
-        for repetition in range(spec.repetitions):
-            standing = stored.standings.get((setting.key, repetition))
-            if standing is None:
-                missing[setting.key, repetition] = Pending(setting, repetition)
-            elif standing.outcome == RUNNING or (standing.outcome == FAILED and retry):
-                done = standing.done if standing.memory is not None else 0
-                missing[setting.key, repetition] = Pending(setting, repetition, done, standing.memory)
+    standings = _standings(spec, stored)
+    for (row, repetition), code in np.ndenumerate(standings.outcome):
+        setting = spec.settings[row]
+        if code == NOTHING:
+            missing[setting.key, repetition] = Pending(setting, repetition)
+        elif OUTCOMES[code] == RUNNING or (OUTCOMES[code] == FAILED and retry):
+            memory = standings.memories.get((row, repetition))
+            done = int(standings.done[row, repetition]) if memory is not None else 0
+            missing[setting.key, repetition] = Pending(setting, repetition, done, memory)
     return missing, len(spec.settings) * spec.repetitions - len(missing)
 
 
 def _found(spec: Spec, stored: Stored, outcome: str) -> int:
     """How many of the runs that are wanted the file has with this outcome."""
-    places = ((setting.key, repetition) for setting in spec.settings for repetition in range(spec.repetitions))
-    return sum(stored.standings[place].outcome == outcome for place in places if place in stored.standings)
+    return int((_standings(spec, stored).outcome == OUTCOMES.index(outcome)).sum())
+
+
+def _standings(spec: Spec, stored: Stored) -> Standings:
+    return stored.standings([setting.key for setting in spec.settings], spec.repetitions)
 
 
 def _check_jobs(n_jobs: Any) -> None:

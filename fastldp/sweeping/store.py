@@ -1,8 +1,9 @@
 """The result file of a sweep: whatever moment the process is killed at, what was reported as finished is there.
 
 HDF5 has no journal, so no file is ever written in place. Finished legs go to a part file of their own, written whole,
-synced and renamed into the folder `<file>.parts`. Parts are folded into the one file by a copy that is renamed over it.
-A part that a crash left behind after its fold repeats what the file has, and is taken once.
+synced and renamed into the folder `<file>.parts`. Parts are merged into the file, or into a larger part, and removed
+once that is on the disk and was read again and found to hold every piece of a run that they hold. A part that a crash
+left behind after that repeats what is there, and is taken once.
 """
 
 from __future__ import annotations
@@ -11,67 +12,81 @@ import errno
 import json
 import os
 import secrets
-import shutil
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.errors import FastLDPError, FileFormatError, StoreError
-from fastldp.sweeping import layout
+from fastldp.errors import DamagedError, DamageWarning, StoreError
+from fastldp.sweeping import disk, layout
 from fastldp.sweeping.layout import OUTCOMES, RUN_RAGGED, SETTING_TEXTS, Content, File, Ragged, texts
 from fastldp.sweeping.lock import Lock
-from fastldp.sweeping.merging import Merged
+from fastldp.sweeping.merging import Merged, uncovered
 from fastldp.sweeping.setting import Card, canonical
 from fastldp.sweeping.work import Leg
 
-# Folding copies the whole file, so it waits until the parts are many, and as large as the file.
+# So many files are merged where a merge costs little beside what was written.
 MANY_PARTS = 64
-# So often a reader begins again because a writer has folded meanwhile.
+# So often a reader begins again because a writer has merged meanwhile.
 ATTEMPTS = 100
+NOTHING = -1
 
 
-class Standing(NamedTuple):
-    """How far a stored run has come."""
+class Standings(NamedTuple):
+    """How far runs have come: arrays (settings, repetitions)."""
 
-    outcome: str
-    done: int
-    memory: NDArray[np.float64] | None
+    outcome: NDArray[np.int8]
+    """A number of OUTCOMES, or NOTHING where nothing is stored."""
+    done: NDArray[np.int64]
+    """The rounds."""
+    memories: dict[tuple[int, int], NDArray[np.float64]]
+    """What runs that may go on need for it."""
 
 
 class Stored:
     """What a file and its parts hold: the settings, and how far each run has come."""
 
     def __init__(self, path: Path) -> None:
+        path = real_path(path)
         refuse_foreign(path)
-        self.standings: dict[tuple[str, int], Standing] = {}
-        """By key of the setting, and repetition."""
-        self._settings: dict[str, tuple[str, dict[str, Any]]] = {}
         with opened(path) as files:
-            if files:
-                self._look(Merged(files))
+            merged = Merged(files, in_order=False)
+            content = merged.content
+            self._settings = content.settings
+            whole = np.flatnonzero(merged.whole)
+            self._runs = {name: content.runs[name][whole] for name in ("setting", "repetition", "outcome", "round")}
+            memory = merged.run_column("memory").ragged()
+            remembered = np.flatnonzero(memory.lengths[whole])
+            self._memories = {row: memory.row(whole[row]).copy() for row in remembered.tolist()}
+            self.damaged = any(file.damage for file in files)
 
-    def _look(self, merged: Merged) -> None:
-        content = merged.content
-        keys = [key.decode() for key in content.settings["key"].tolist()]
-        identities, provenances = (content.settings[name].tolist() for name in ("identity", "provenance"))
-        for key, identity, provenance in zip(keys, identities, provenances, strict=True):
-            self._settings[key] = identity.decode(), json.loads(provenance)
-        memory = merged.run_column("memory")
-        remembered = np.diff(memory.starts) > 0
-        columns = (content.runs[name].tolist() for name in ("setting", "repetition", "outcome", "round"))
-        for row, (setting, repetition, outcome, done) in enumerate(zip(*columns, strict=True)):
-            kept = memory.row(row).copy() if remembered[row] else None
-            self.standings[keys[setting], repetition] = Standing(OUTCOMES[outcome], done, kept)
+    def standings(self, keys: Sequence[str], repetitions: int) -> Standings:
+        """How far the repetitions of the settings with these keys have come."""
+        outcome = np.full((len(keys), repetitions), NOTHING, dtype=np.int8)
+        done = np.zeros((len(keys), repetitions), dtype=np.int64)
+        place = {key.encode(): k for k, key in enumerate(keys)}
+        wanted = np.array([place.get(key, -1) for key in self._settings["key"].tolist()], dtype=np.int64)
+        row = wanted[self._runs["setting"]]
+        repetition = self._runs["repetition"]
+        ours = (row >= 0) & (repetition < repetitions)
+        outcome[row[ours], repetition[ours]] = self._runs["outcome"][ours]
+        done[row[ours], repetition[ours]] = self._runs["round"][ours]
+        memories = {(int(row[k]), int(repetition[k])): memory for k, memory in self._memories.items() if ours[k]}
+        return Standings(outcome, done, memories)
 
     def strangers(self, cards: Mapping[str, Card]) -> list[tuple[Card, dict[str, Any]]]:
         """Settings that are stored with the same parameters, but of other data or another version of the method."""
-        stored = {identity: provenance for key, (identity, provenance) in self._settings.items() if key not in cards}
-        ours = {card.identity: card for card in cards.values()}
-        return [(ours[identity], stored[identity]) for identity in ours.keys() & stored.keys()]
+        keys, identities, provenances = (self._settings[name].tolist() for name in ("key", "identity", "provenance"))
+        ours = {card.identity.encode(): card for card in cards.values()}
+        return [
+            (ours[identity], json.loads(provenance))
+            for key, identity, provenance in zip(keys, identities, provenances, strict=True)
+            if identity in ours and key.decode() not in cards
+        ]
 
 
 class SettingRow(NamedTuple):
@@ -86,23 +101,27 @@ class SettingRow(NamedTuple):
 class Store:
     """The file and its parts, for the one process that writes them."""
 
-    def __init__(self, path: str | os.PathLike[str], *, session: Mapping[str, Any], lock: bool = True) -> None:
-        self.path = Path(path)
+    def __init__(
+        self, path: str | os.PathLike[str], *, session: Mapping[str, Any], lock: bool = True, shared: bool = False
+    ) -> None:
+        self.path = real_path(path)
         self.folder = parts_folder(self.path)
+        self._mode = disk.SHARED if shared else disk.PRIVATE
         self._session = dict(session)
         self._name, self._count = secrets.token_hex(6), 0
         self._lock = Lock(self.folder / "lock") if lock else None
 
     def __enter__(self) -> Store:
         refuse_foreign(self.path)
-        with _disk(self.path):
+        with disk.in_words(self.path):
+            if self.folder.is_symlink():
+                raise StoreError(f"{self.folder}: a link, where parts are to be written; remove it, if it is not yours")
             if self._lock is None:
-                self.folder.mkdir(parents=True, exist_ok=True)
+                disk.make_folder(self.folder, self._folder_mode)
             else:
-                self._lock.acquire(self.path)
-            _sync(self.folder.parent)
+                self._lock.acquire(self.path, self._folder_mode)
             for stale in self.folder.glob(".tmp-*"):
-                stale.unlink()
+                disk.remove(stale)
         try:
             self.stored = Stored(self.path)
         except BaseException:
@@ -113,45 +132,77 @@ class Store:
     def __exit__(self, *_: object) -> None:
         if self._lock is not None:
             self._lock.release()
-        with suppress(OSError):  # there are parts in it, or another writer has just come
-            self.folder.rmdir()
+        disk.remove_folder(self.folder)  # unless there are parts in it, or another writer has just come
+
+    @property
+    def _folder_mode(self) -> int:
+        return 0o700 if self._mode == disk.PRIVATE else 0o777
 
     def commit(self, legs: Sequence[Leg], settings: Mapping[str, SettingRow]) -> None:
         """Keep legs for good: when this returns they are on the disk."""
-        if not legs:
-            return
-        keys = list(dict.fromkeys(leg.key for leg in legs))
-        image = _image(legs, [(key, settings[key]) for key in keys], self._session)
-        self._count += 1
-        with _disk(self.path):
-            _write_whole(self.folder / f"part-{self._name}-{self._count:08d}.h5", image, self.folder)
+        if legs:
+            keys = list(dict.fromkeys(leg.key for leg in legs))
+            self._write(self._next_part(), *_tables(legs, [(key, settings[key]) for key in keys], self._session))
 
     def tidy(self) -> None:
-        """Fold where it costs little beside what was written."""
+        """Merge, where there are many files, those that are small beside the others."""
         parts = parts_of(self.path)
         if len(parts) >= MANY_PARTS:
-            size = self.path.stat().st_size if self.path.exists() else 0
-            of_parts = sum(part.stat().st_size for part in parts)
-            self._merge(parts, into_part=size > of_parts)
+            size = {file: file.stat().st_size for file in (self.path, *parts) if file.exists()}
+            chosen = sorted(size, key=size.__getitem__)
+            # What is as large as all smaller ones together is not copied for their sake.
+            while len(chosen) > 2 and size[chosen[-1]] >= sum(size[file] for file in chosen[:-1]):
+                chosen.pop()
+            if self.path in chosen or not self.path.exists():
+                self._merge([file for file in chosen if file != self.path], self.path)
+            else:
+                self._merge(chosen, self._next_part())
 
     def fold(self) -> None:
-        """All parts into the one file."""
-        if parts := parts_of(self.path):
-            self._merge(parts, into_part=False)
+        """All parts into the one file; and the file anew, where it was damaged."""
+        parts = parts_of(self.path)
+        if parts or self.stored.damaged:
+            self._merge(parts, self.path)
 
-    def _merge(self, parts: Sequence[Path], *, into_part: bool) -> None:
-        """Parts into the file, or into one part where the file is too large to be copied for their sake."""
-        self._count += 1
-        target = self.folder / f"part-{self._name}-{self._count:08d}.h5" if into_part else self.path
-        sources = [self.path, *parts] if not into_part and self.path.exists() else parts
-        with _disk(self.path):
-            with ExitStack() as stack:
-                merged = Merged([stack.enter_context(File(source)) for source in sources])
-                columns = merged.setting_columns(), merged.run_columns()
-                image = layout.image(merged.content, *columns, in_order=True)
-            _write_whole(target, image, self.folder)
+    def confirm(self, keys: Sequence[str], outcome: NDArray[np.int8]) -> None:
+        """Raise where the file does not have each run that was taken as finished, with its outcome."""
+        there = Stored(self.path).standings(keys, outcome.shape[1])
+        lacking = int(((outcome != NOTHING) & (there.outcome != outcome)).sum())
+        if lacking:
+            raise StoreError(
+                f"{self.path}: {lacking:,} runs that were finished are not in it; keep it, and report this"
+            )
+
+    def _merge(self, parts: Sequence[Path], target: Path) -> None:
+        """Parts, and the target where it is there, into the target; then the parts are removed."""
+        with disk.in_words(self.path), ExitStack() as stack:
+            sources = [_main(target)] if target.exists() else []
+            sources += [file for part in parts if (file := _part(part)) is not None]
+            for file in sources:
+                stack.enter_context(file)
+            merged = Merged(sources, in_order=target == self.path)
+            columns = merged.setting_columns(), merged.run_columns()
+            self._write(target, merged.content, *columns, in_order=target == self.path)
+            if lacking := uncovered(stack.enter_context(File(target)), sources):
+                raise StoreError(
+                    f"{target}: {lacking:,} pieces of runs did not get there; the parts are kept: report this"
+                )
             for part in parts:
-                part.unlink()
+                disk.remove(part)
+
+    def _next_part(self) -> Path:
+        self._count += 1
+        return self.folder / f"part-{self._name}-{self._count:08d}.h5"
+
+    def _write(self, path: Path, *tables: Any, in_order: bool = False) -> None:
+        with disk.in_words(self.path), disk.Draft(self.folder / f".tmp-{path.name}", self._mode) as draft:
+            layout.write(draft, *tables, in_order=in_order)
+            draft.publish(path)
+
+
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """The file itself, where the path is a link to it."""
+    return Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
 
 
 def parts_folder(path: Path) -> Path:
@@ -167,43 +218,65 @@ def refuse_foreign(path: Path) -> None:
     if path.is_dir():
         raise StoreError(f"{path}: a folder; give the name of a file")
     if path.exists():
-        File(path).close()
+        _main(path).close()
 
 
 @contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[list[File]]:
-    """The file and its parts, open for reading, while another process may be folding them."""
-    path = Path(path)
+    """The file and its parts, open for reading, while another process may be merging them; damage is told of."""
+    path = real_path(path)
     for attempt in range(ATTEMPTS):
+        last = attempt == ATTEMPTS - 1
         with ExitStack() as stack:
             parts = parts_of(path)
             try:
-                # The parts first: they vanish only after the file has what they hold.
-                files = [stack.enter_context(_part(part)) for part in parts]
+                # The parts first: they vanish only after another file has what they hold.
+                found = [_part(part) for part in parts]
+                files = [stack.enter_context(file) for file in found if file is not None]
                 if path.exists():
-                    files.insert(0, stack.enter_context(File(path)))
-            except FileNotFoundError:
-                if attempt == ATTEMPTS - 1:
+                    files.insert(0, stack.enter_context(_main(path)))
+            except OSError as error:
+                if last or error.errno not in (errno.ENOENT, errno.ESTALE):
                     raise
                 continue
             # A list of a folder is not made in one moment: a part may have come and others gone meanwhile.
-            if set(parts) - set(parts_of(path)) and attempt < ATTEMPTS - 1:
+            if set(parts) - set(parts_of(path)) and not last:
                 continue
+            for part, file in zip(parts, found, strict=True):
+                if file is None:
+                    _tell(f"{part}: damaged beyond repair; the runs it had are missing, and a sweep makes them again")
+            for file in files:
+                if file.damage:
+                    _tell(file.damage)
             yield files
             return
 
 
-def _part(path: Path) -> File:
+def _tell(damage: str) -> None:
+    warnings.warn(damage, DamageWarning, stacklevel=5)
+
+
+def _main(path: Path) -> File:
     try:
         return File(path)
-    except FileFormatError as error:
-        raise FileFormatError(
-            f"{error}; it is a part that was damaged after it was written: move it away, and the same command will "
-            "make its runs again"
+    except DamagedError as error:
+        raise DamagedError(
+            f"{error}; put back a copy that is whole, or move it away, and the same command makes its runs again"
         ) from None
 
 
-def _image(legs: Sequence[Leg], settings: Sequence[tuple[str, SettingRow]], session: Mapping[str, Any]) -> bytes:
+def _part(path: Path) -> File | None:
+    """A part; None of one that is ruined, for it has nothing to give, and its runs are made again."""
+    try:
+        return File(path)
+    except DamagedError:
+        return None
+
+
+def _tables(
+    legs: Sequence[Leg], settings: Sequence[tuple[str, SettingRow]], session: Mapping[str, Any]
+) -> tuple[Content, dict[str, Ragged], dict[str, Ragged]]:
+    """Legs and their settings as a file has them."""
     machines = sorted({leg.machine for leg in legs})
     place = {key: k for k, (key, _) in enumerate(settings)}
     written: dict[str, list[bytes]] = {name: [] for name in SETTING_TEXTS}
@@ -217,19 +290,18 @@ def _image(legs: Sequence[Leg], settings: Sequence[tuple[str, SettingRow]], sess
             ("ledger", canonical(scalars)),
         ):
             written[name].append(text.encode())
-    runs: dict[str, NDArray[Any]] = {
-        "setting": np.array([place[leg.key] for leg in legs], dtype=np.int64),
-        "repetition": np.array([leg.repetition for leg in legs], dtype=np.int64),
-        "begin": np.array([leg.begin for leg in legs], dtype=np.int64),
-        "round": np.array([leg.end for leg in legs], dtype=np.int64),
+    runs = {
+        "setting": np.array([place[leg.key] for leg in legs]),
+        "repetition": np.array([leg.repetition for leg in legs]),
+        "begin": np.array([leg.begin for leg in legs]),
+        "round": np.array([leg.end for leg in legs]),
         "outcome": np.array([OUTCOMES.index(leg.outcome) for leg in legs], dtype=np.int8),
-        "message": texts([leg.message.encode() for leg in legs]),
+        "session": np.array([machines.index(leg.machine) for leg in legs]),
+        "seconds": np.array([leg.seconds for leg in legs]),
     }
     content = Content(
         {name: texts(column) for name, column in written.items()},
         runs,
-        np.array([leg.seconds for leg in legs]),
-        np.array([machines.index(leg.machine) for leg in legs], dtype=np.int64),
         [canonical({**session, "machine": machine}).encode() for machine in machines],
     )
     empty = np.zeros(0)
@@ -237,8 +309,11 @@ def _image(legs: Sequence[Leg], settings: Sequence[tuple[str, SettingRow]], sess
         "rounds": Ragged.of([row.rounds for _, row in settings], np.int64),
         "variances": Ragged.of([empty if row.ledger is None else row.ledger["shape"] for _, row in settings]),
     }
-    run_columns = {name: Ragged.of([leg.columns.get(name, empty) for leg in legs]) for name in RUN_RAGGED}
-    return layout.image(content, iter(setting_columns.items()), iter(run_columns.items()))
+    columns = [{**leg.columns, "message": np.frombuffer(leg.message.encode(), np.uint8)} for leg in legs]
+    run_columns = {
+        name: Ragged.of([column.get(name, empty) for column in columns], dtype) for name, dtype in RUN_RAGGED.items()
+    }
+    return content, setting_columns, run_columns
 
 
 def _plain(value: Any) -> Any:
@@ -263,53 +338,3 @@ def ledger_fields(text: bytes, variances: NDArray[np.float64]) -> dict[str, Any]
         for name, value in found.items()
     }
     return restored | {"shape": variances}
-
-
-def _write_whole(path: Path, image: bytes, folder: Path) -> None:
-    """A file that is there whole or not at all, and stays; it is written in the folder first."""
-    temporary = folder / f".tmp-{path.name}"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(image)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _disk(path: Path) -> Iterator[None]:
-    """What the disk refuses, in words, with what to do."""
-    try:
-        yield
-    except FastLDPError:
-        raise
-    except OSError as error:
-        number = error.errno
-        if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            remedy = "free some, and give the same command again"
-            raise StoreError(f"{path}: no space left on the disk; what is stored is safe; {remedy}") from error
-        if number in (errno.EROFS, errno.EACCES, errno.EPERM):
-            raise StoreError(
-                f"{path}: cannot be written there ({os.strerror(number)}); choose a folder of yours"
-            ) from error
-        raise StoreError(f"{path}: {error}; what is stored is safe, give the same command again") from error
-
-
-def free_bytes(path: Path) -> int:
-    """What the disk under a path has left."""
-    folder = path.absolute().parent
-    while not folder.exists():
-        folder = folder.parent
-    return shutil.disk_usage(folder).free

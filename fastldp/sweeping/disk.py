@@ -1,0 +1,214 @@
+"""The only module of a sweep that changes a disk: files that are there whole or not at all, folders, removals.
+
+It does so through `os` alone, so that tests can let every single call fail.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from fastldp.errors import FastLDPError, StoreError
+
+# A draft larger than this goes on in a file.
+MOST_IN_MEMORY = 32 * 2**20
+# What holds a seed is its owner's alone, unless others are let in; then the umask decides.
+PRIVATE, SHARED = 0o600, 0o666
+
+_WHENCE = {io.SEEK_SET: "_start", io.SEEK_CUR: "_position", io.SEEK_END: "_size"}
+
+
+class Draft(io.RawIOBase):
+    """A file in the making, in memory while it is small and under a temporary name after that.
+
+    Nobody sees it before `publish`. What the disk refuses is raised there and not earlier: HDF5 writes through this
+    object, and does not survive an error.
+    """
+
+    def __init__(self, temporary: Path, mode: int = PRIVATE) -> None:
+        self._temporary, self._mode = temporary, mode
+        self._memory = bytearray()
+        self._handle: int | None = None
+        self._start = self._position = self._size = 0
+        self._error: BaseException | None = None
+
+    def publish(self, path: Path) -> None:
+        """Give it its name: when this returns, it is on the disk. It takes the mode of a file it replaces."""
+        self._spill()
+        if self._error is not None:
+            raise self._error
+        assert self._handle is not None
+        with suppress(FileNotFoundError):
+            os.fchmod(self._handle, stat.S_IMODE(os.stat(path).st_mode))
+        os.fsync(self._handle)
+        self._let_go()
+        os.replace(self._temporary, path)
+        sync_folder(path.parent)
+
+    def __exit__(self, *_: object) -> None:
+        """Remove what was not published."""
+        if self._handle is not None:
+            self._let_go()
+            remove(self._temporary)
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._position = offset + int(getattr(self, _WHENCE[whence]))
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        count = max(0, min(len(view), self._size - self._position))
+        if self._handle is None:
+            found: Any = self._memory[self._position : self._position + count]
+        else:
+            found = os.pread(self._handle, count, self._position)
+        view[: len(found)] = found
+        self._position += count
+        return count
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        end = self._position + len(view)
+        if end > MOST_IN_MEMORY:
+            self._spill()
+        if self._handle is None:
+            self._memory.extend(bytes(max(0, end - len(self._memory))))
+            self._memory[self._position : end] = view
+        else:
+            self._put(view, self._position)
+        self._position, self._size = end, max(self._size, end)
+        return len(view)
+
+    def truncate(self, size: int | None = None) -> int:
+        self._size = self._position if size is None else size
+        if self._handle is None:
+            del self._memory[self._size :]
+            self._memory.extend(bytes(self._size - len(self._memory)))
+        else:
+            with self._kept():
+                os.ftruncate(self._handle, self._size)
+        return self._size
+
+    def _spill(self) -> None:
+        """Go on in a file."""
+        if self._handle is None:
+            with self._kept():
+                self._handle = create(self._temporary, self._mode)
+                self._put(memoryview(bytes(self._memory)), 0)
+                self._memory = bytearray()
+
+    def _put(self, view: memoryview, position: int) -> None:
+        with self._kept():
+            while len(view) and self._error is None:
+                assert self._handle is not None
+                written = os.pwrite(self._handle, view, position)
+                view, position = view[written:], position + written
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Keep the first error for `publish`."""
+        try:
+            yield
+        except BaseException as error:
+            self._error = self._error or error
+
+    def _let_go(self) -> None:
+        handle, self._handle = self._handle, None
+        assert handle is not None
+        os.close(handle)
+
+
+def create(path: Path, mode: int = PRIVATE) -> int:
+    """A new file, open for reading and writing; neither a file nor a link of that name is followed or kept."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
+
+
+def open_or_create(path: Path, mode: int = PRIVATE) -> int:
+    """A file that may be there already, but is no link."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, mode)
+
+
+def overwrite(handle: int, content: bytes) -> None:
+    os.ftruncate(handle, 0)
+    os.pwrite(handle, content, 0)
+
+
+def close(handle: int) -> None:
+    os.close(handle)
+
+
+def remove(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """A folder, and those above it that are not there yet, for good."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    with suppress(FileExistsError):
+        os.mkdir(path, mode)
+    sync_folder(path.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Where it is empty; otherwise it stays."""
+    with suppress(OSError):
+        os.rmdir(path)
+
+
+def sync_folder(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def in_words(path: Path) -> Iterator[None]:
+    """What the disk refuses, with what to do."""
+    try:
+        yield
+    except FastLDPError:
+        raise
+    except OSError as error:
+        number = error.errno
+        if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            remedy = "free some, and give the same command again"
+            raise StoreError(f"{path}: no space left on the disk; what is stored is safe; {remedy}") from error
+        if number in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise StoreError(
+                f"{path}: cannot be written there ({os.strerror(number)}); choose a folder of yours"
+            ) from error
+        raise StoreError(f"{path}: {error}; what is stored is safe, give the same command again") from error
+
+
+def free_bytes(path: Path) -> int:
+    """What the disk under a path has left."""
+    folder = path.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free

@@ -61,9 +61,9 @@ def read(text: str = SPEC) -> Spec:
     return specs.read(text, {"tiny": tiny()})
 
 
-def sweep(command: Spec, path: Path) -> None:
-    """In this thread, a leg at a time."""
-    fl.sweep(command, path, n_jobs=1, leg_seconds=1e-9, progress=False)
+def sweep(command: Spec, path: Path, leg_seconds: float = 1e-9) -> None:
+    """In this thread, with legs as short as they can be."""
+    fl.sweep(command, path, n_jobs=1, leg_seconds=leg_seconds, progress=False)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ class Forks:
         self._command = read()
         self._path = folder / "killed" / "r.h5"
         self._larger = folder / "larger.h5"
-        sweep(read(LARGER), self._larger)
+        sweep(read(LARGER), self._larger, leg_seconds=10.0)
         self._references = [self._reference(folder / f"reference-{k}.h5", k) for k in range(2)]
         self._places = sorted({place for bits, _ in self._references for place in bits})
         self._numbers = {place: number for number, place in enumerate(self._places)}

@@ -102,7 +102,7 @@ def read(*methods: str, **options: Any) -> Spec:
 
 def larger(path: Path) -> None:
     """A file that is larger than many parts of a small sweep."""
-    sweep(read(rounds="1000", record="every = 1\nmodels = true"), path)
+    sweep(read(rounds="1000", record="every = 1\nmodels = true"), path, leg_seconds=10.0)
 
 
 def begun_in_the_file(path: Path) -> None:
@@ -169,14 +169,13 @@ def judged(scene: Scene, room: Path, tree: Tree, died: Death) -> tuple[Verdict, 
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             found = bits_of(path)
-            standings = store.Stored(path).standings
+            keys = [setting.key for setting in scene.command.settings]
+            done = store.Stored(path).standings(keys, scene.command.repetitions).done
     except Exception as error:
         return Verdict(unreadable=f"{type(error).__name__}: {error}"), 0
-    lost = [place for place in died.reported if found.get(place) != scene.bits[place]]
+    lost: list[Any] = [place for place in died.reported if found.get(place) != scene.bits[place]]
     lost += [place for place, bits in found.items() if bits != scene.bits.get(place)]
-    for place, end in died.reached.items():
-        if place not in standings or standings[place].done < end:
-            lost.append(place)
+    lost += [place for place, end in died.reached.items() if done[keys.index(place[0]), place[1]] < end]
     going_on = Disk(folder)
     try:
         with warnings.catch_warnings(), scene.set(), standing_in(going_on, disk):

@@ -1,4 +1,4 @@
-"""What trials of result files have in common: a sweep of milliseconds, the numbers of its runs, what it has reported."""
+"""What trials of result files have in common: a sweep of milliseconds, the bits of its runs, and what it reported."""
 
 from __future__ import annotations
 

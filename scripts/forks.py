@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 from unittest import mock
 
+from tqdm import tqdm
+
 import fastldp as fl
 from evidence import LARGER, Place, bits_of, hasty, read, reporting, sweep
 from fastldp.sweeping.store import Store
@@ -50,6 +52,7 @@ class Forks:
         with hasty():
             sweep(self._command, self._path)
         self._seconds = time.perf_counter() - began
+        """How long a command takes that is not killed."""
         self._begin()
 
     def _reference(self, path: Path, kind: int) -> tuple[dict[Place, str], str]:
@@ -63,15 +66,19 @@ class Forks:
         return self.sweeps > 0 and not self.faults.total()
 
     def run(self, kills: int) -> None:
-        while self.kills.total() < kills:
-            self._command_and_kill()
+        with tqdm(total=kills, unit="kill", file=sys.stderr) as bar:
+            while self.kills.total() < kills:
+                self._command_and_kill()
+                bar.update(self.kills.total() - bar.n)
         while not self._command_and_kill(spare=True):
             pass
 
     def table(self) -> str:
         rows = [f"  {doing:<18} {self.kills[doing]:>7,}" for doing in (*DOINGS.values(), OTHERWISE)]
         wrong = ", ".join(f"{self.faults[name]:,} {name}" for name in ("lost", "unreadable", "different", "errors"))
-        total = f"{self.kills.total():,} kills of {self.commands:,} commands, {self.sweeps:,} sweeps brought to their end"
+        total = (
+            f"{self.kills.total():,} kills of {self.commands:,} commands, {self.sweeps:,} sweeps brought to their end"
+        )
         return "\n".join([f"  {'killed while':<18} {'kills':>7}", *rows, f"{total}: {wrong}"])
 
     def _begin(self) -> None:
@@ -86,6 +93,7 @@ class Forks:
     def _command_and_kill(self, *, spare: bool = False) -> bool:
         """One command, killed unless it is faster; whether it came to its end."""
         self.commands += 1
+        began = time.perf_counter()
         reader, writer = os.pipe()
         victim = os.fork()
         if victim == 0:
@@ -93,7 +101,8 @@ class Forks:
             self._victim(writer)
         os.close(writer)
         if not spare:
-            time.sleep(self._chance.uniform(0, self._seconds))
+            # Later moments come all the same: the next command goes on from here.
+            time.sleep(self._chance.uniform(0, self._seconds / 2))
             os.kill(victim, signal.SIGKILL)  # it is not waited for yet, so that its number is its own
         with os.fdopen(reader, "rb") as pipe:
             said = pipe.read().splitlines()
@@ -109,6 +118,8 @@ class Forks:
         self._look()
         if status != 0:
             return False
+        # A machine that others use is slower now and then.
+        self._seconds += 0.1 * (time.perf_counter() - began - self._seconds)
         self._compare()
         return True
 

@@ -96,13 +96,13 @@ def scene(
 
 
 def read(*methods: str, **options: Any) -> Spec:
-    chosen = {"rounds": "[6, 24]", "repetitions": 2, "record": "every = 5"} | options
+    chosen: dict[str, Any] = {"rounds": "[6, 24]", "repetitions": 2, "record": "every = 5"} | options
     return specs.read(sweeps.spec(*methods, **chosen), sweeps.DATA)
 
 
 def larger(path: Path) -> None:
     """A file that is larger than many parts of a small sweep."""
-    sweep(read(rounds="1000", record="every = 1\nmodels = true"), path, leg_seconds=10.0)
+    sweep(read(rounds="400", record="every = 1\nmodels = true"), path, leg_seconds=10.0)
 
 
 def begun_in_the_file(path: Path) -> None:

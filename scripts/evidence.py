@@ -49,6 +49,8 @@ Place = tuple[str, int]
 """The parameters of a run, and its repetition."""
 Bits = dict[Place, str]
 """A digest of all that is known of each run but its time and machine."""
+Tree = dict[str, bytes | None]
+"""What a folder holds, by path within it; None for a folder."""
 
 
 def tiny() -> tuple[Any, Any]:
@@ -124,3 +126,21 @@ def reporting(
 
     with mock.patch.object(Store, "commit", committed), mock.patch.object(Progress, "finished", told):
         yield
+
+
+def tree_of(root: Path) -> Tree:
+    """What a folder holds."""
+    return {
+        str(path.relative_to(root)): None if path.is_dir() else path.read_bytes() for path in sorted(root.rglob("*"))
+    }
+
+
+def lay(tree: Tree, root: Path) -> None:
+    """Make a folder that holds this."""
+    root.mkdir(parents=True)
+    for path in sorted(tree):
+        content = tree[path]
+        if content is None:
+            (root / path).mkdir()
+        else:
+            (root / path).write_bytes(content)

@@ -18,13 +18,13 @@ import pytest
 
 import fastldp as fl
 import sweeps
-from evidence import Bits, Place, bits_of, hasty, reporting, sweep
+from evidence import Bits, Place, Tree, bits_of, hasty, lay, reporting, sweep, tree_of
 from fastldp.errors import StoreError
 from fastldp.sweeping import disk, store, work
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.work import Leg
-from faults import WRITES, Disk, Moment, Tree, lay, standing_in, tree_of
+from faults import WRITES, Disk, Moment, standing_in
 
 FILE = "r.h5"
 SAID = re.compile(rf"{re.escape(FILE)}: .*what is stored is safe[;,] .*give the same command again")

@@ -15,10 +15,9 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-Moment = Literal["before", "half-way", "after"]
-Tree = dict[str, bytes | None]
-"""What a folder holds, by path within it; None for a folder."""
+from evidence import Tree, tree_of
 
+Moment = Literal["before", "half-way", "after"]
 WRITES = ("write", "pwrite")
 # What a full disk refuses, or a broken one.
 REFUSABLE = (*WRITES, "open", "ftruncate", "fsync", "fsync folder", "replace", "unlink", "mkdir", "rmdir")
@@ -345,24 +344,6 @@ def _planted(tree: Tree) -> _Folder:
         if isinstance(node, _Folder):
             node.synced = dict(node.entries)
     return root
-
-
-def tree_of(root: Path) -> Tree:
-    """What a folder holds."""
-    return {
-        str(path.relative_to(root)): None if path.is_dir() else path.read_bytes() for path in sorted(root.rglob("*"))
-    }
-
-
-def lay(tree: Tree, root: Path) -> None:
-    """Make a folder that holds this."""
-    root.mkdir(parents=True)
-    for path in sorted(tree):
-        content = tree[path]
-        if content is None:
-            (root / path).mkdir()
-        else:
-            (root / path).write_bytes(content)
 
 
 @contextmanager

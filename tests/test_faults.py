@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from faults import Died, Disk, Moment, Tree, lay, standing_in, tree_of
+from evidence import Tree, lay, tree_of
+from faults import Died, Disk, Moment, standing_in
 
 
 @pytest.fixture

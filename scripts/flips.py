@@ -20,6 +20,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 from unittest import mock
@@ -177,10 +178,9 @@ def tried(found: list[Subject], folder: Path, flips: int, seed: int) -> Counter[
     counts: Counter[tuple[str, str, str]] = Counter()
     for subject, share in zip(found, (0.7, 0.3), strict=True):
         chance = random.Random(f"{seed} {subject.name}")
-        some = list(damages(subject, round(share * flips), chance))
-        with tqdm(total=len(some), unit="damage", desc=subject.name, file=sys.stderr) as bar:
-            for begin in range(0, len(some), BATCH):
-                batch = some[begin : begin + BATCH]
+        some = damages(subject, round(share * flips), chance)
+        with tqdm(unit=" damages", desc=subject.name, file=sys.stderr) as bar:
+            while batch := list(islice(some, BATCH)):
                 for damage, outcome in zip(batch, _forked(subject, batch, folder / "damaged"), strict=True):
                     counts[subject.name, damage.kind, outcome] += 1
                     bar.update()

@@ -20,7 +20,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 from unittest import mock
@@ -36,8 +35,8 @@ from fastldp.sweeping.store import Store
 FILE = "r.h5"
 # A burst is at most two pages of a disk.
 BURST = 8192
-# A damage that takes the whole process with it costs no more than those of its batch.
-BATCH = 50
+# So many flips are made ready at a time.
+ROUND = 100
 # What may come of a damage, the good first; `unnoticed` did no harm, but nobody was told.
 OUTCOMES = ("repaired", "missing", "refused", "unnoticed", "silent", "tracebacks", "crashes", "unmended")
 BAD = ("unnoticed", "silent", "tracebacks", "crashes", "unmended")
@@ -174,16 +173,19 @@ def _mend(subject: Subject, path: Path, *, refused: bool) -> str:
 
 
 def tried(found: list[Subject], folder: Path, flips: int, seed: int) -> Counter[tuple[str, str, str]]:
-    """Counts by subject, kind and outcome: most flips in the finished file, whose trials are shorter."""
+    """Counts by subject, kind and outcome, until all are tried or Ctrl-C is pressed."""
     counts: Counter[tuple[str, str, str]] = Counter()
-    for subject, share in zip(found, (0.7, 0.3), strict=True):
-        chance = random.Random(f"{seed} {subject.name}")
-        some = damages(subject, round(share * flips), chance)
-        with tqdm(unit=" damages", desc=subject.name, file=sys.stderr) as bar:
-            while batch := list(islice(some, BATCH)):
+    chance = random.Random(seed)
+    with tqdm(total=flips, unit="flip", file=sys.stderr) as bar, suppress(KeyboardInterrupt):
+        while bar.n < flips:
+            some = min(ROUND, flips - bar.n)
+            # Most in the finished file, whose trials are shorter.
+            of_finished = round(0.7 * some)
+            for subject, share in zip(found, (of_finished, some - of_finished), strict=True):
+                batch = list(damages(subject, share, chance))
                 for damage, outcome in zip(batch, _forked(subject, batch, folder / "damaged"), strict=True):
                     counts[subject.name, damage.kind, outcome] += 1
-                    bar.update()
+            bar.update(some)
     return counts
 
 

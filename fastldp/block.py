@@ -19,6 +19,7 @@ from scipy import sparse
 from fastldp import blas
 from fastldp.algorithms import Schedule
 from fastldp.composite import Composite
+from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import gradient, metrics, privatize, rounds
 from fastldp.kernels.meeting import meeting
 from fastldp.kernels.network import Network
@@ -290,6 +291,7 @@ class Block:
     def advance(self, end: int, *, threads: int = 1) -> None:
         """Run up to and including round `end`, and record it in the runs whose timetables say so."""
         begin, problem = self.done, self.problem
+        threads = threads if parallel_kernels_run() else 1
         if begin == 0 and self.program.early_releases:
             seen = self._transcript(self.program.early_releases, 1)
             laid = self._lay(0, 1)

@@ -7,16 +7,18 @@ changes the rounding of its gradients and nothing else. A run of a network is al
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import numba
 import numpy as np
 from joblib import Parallel, delayed
 from joblib.parallel import ThreadingBackend
+from numpy.typing import NDArray
 from scipy import sparse
 
 from fastldp import memory
@@ -32,6 +34,7 @@ from fastldp.block import (
     samples_in_rows,
 )
 from fastldp.composite import Composite
+from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import jit
 from fastldp.problem import Problem
 
@@ -51,8 +54,6 @@ SHORT_JOB = 1e7
 
 # How much larger than the data its panels may be.
 MOST_PADDING = 2.0
-
-Mate = TypeVar("Mate")
 
 # Numba's simplest threading layer aborts where two threads start parallel kernels at the same time.
 _ONE_PARALLEL_CALLER = threading.Lock()
@@ -149,18 +150,21 @@ def pack(jobs: Sequence[Runs], lanes: int, lines: int = 1) -> list[list[Lane]]:
     by_kind: dict[tuple[object, ...], list[Lane]] = {}
     for runs in sorted(jobs, key=lambda runs: -runs.releases):
         by_kind.setdefault(runs.lane_mates, []).extend(Lane(runs, k) for k in range(len(runs.keys)))
-    packs = [block for mates in by_kind.values() for block in blocks_of(mates, lanes, lines)]
+    packs = [
+        list(mates[begin:end])
+        for mates in by_kind.values()
+        for begin, end in itertools.pairwise(cuts_of(len(mates), lines * lanes).tolist())
+    ]
     return sorted(packs, key=lambda mates: -mates[0].runs.releases)
 
 
-def blocks_of(mates: Sequence[Mate], lanes: int, lines: int) -> list[list[Mate]]:
-    """Runs that can share lanes, cut into blocks."""
-    blocks, begin = [], 0
-    while begin < len(mates):
-        size = lanes if len(mates) - begin <= lanes else lines * lanes
-        blocks.append(list(mates[begin : begin + size]))
-        begin += size
-    return blocks
+def cuts_of(runs: int, size: int) -> NDArray[np.int64]:
+    """Where blocks of runs that can share lanes begin, and where the last ends.
+
+    >>> cuts_of(20, 8).tolist()
+    [0, 8, 16, 20]
+    """
+    return np.append(np.arange(0, runs, size, dtype=np.int64), runs)
 
 
 def lines_of(problem: Composite) -> int:
@@ -195,8 +199,8 @@ def threading_layer() -> str:
 
 
 def threads_pay(problem: Composite, *, alone: bool = False) -> bool:
-    """Whether the rounds of a block are long enough for threads to share them."""
-    return problem.work * (1 if alone else lanes_of(problem)) > PARALLEL_WORK
+    """Whether threads can share the rounds of a block, and these are long enough for it."""
+    return parallel_kernels_run() and problem.work * (1 if alone else lanes_of(problem)) > PARALLEL_WORK
 
 
 @contextmanager

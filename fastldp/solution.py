@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp.archives import digest_of, read_arrays
 from fastldp.errors import FileFormatError
 from fastldp.measures import Measures
 from fastldp.privacy.ledger import Ledger
+from fastldp.replacing import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
 
-FORMAT = "fastldp solution 1"
+FORMAT, FORMER = "fastldp solution 2", "fastldp solution 1"
 
 
 class Outcome(Enum):
@@ -175,7 +174,16 @@ class Solution:
         return plot_solution(self, ax)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one .npz file, whole or not at all."""
+        """Write everything to one .npz file, whole or not at all; `fastldp.load` reads it.
+
+        Where there is a seed the file is its owner's alone (mode 0600): with the seed noise can be taken off again.
+        """
+        with replacing(path, private=self.seed is not None) as file:
+            arrays = self._arrays()
+            np.savez_compressed(file, **arrays | {DIGEST: digest_of(arrays)})
+
+    def _arrays(self) -> dict[str, Any]:
+        """Everything, as arrays by name."""
         header = {
             "format": FORMAT,
             "status": [self.status.outcome.value, self.status.round, self.status.message],
@@ -185,48 +193,51 @@ class Solution:
             "private": self.ledger is not None,
             "watched": self.messages is not None,
         }
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in SAVED}
-        arrays |= {MEASURE + name: values for name, values in self.measures.items() if name not in SAVED}
+        content: dict[str, Any] = {HEADER: json.dumps(header)} | {name: getattr(self, name) for name in SAVED}
+        content |= {MEASURE + name: values for name, values in self.measures.items() if name not in SAVED}
         if self.messages is not None:
-            arrays |= {"messages": self.messages, "broadcasts": self.broadcasts}
+            content |= {name: getattr(self, name) for name in WATCHED}
         if self.ledger is not None:
-            arrays |= {f"ledger_{name}": value for name, value in self.ledger.to_dict().items()}
-        target = Path(path)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez_compressed(file, header=np.array(json.dumps(header)), **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+            content |= {LEDGER + name: value for name, value in self.ledger.to_dict().items()}
+        return {name: np.asarray(value) for name, value in content.items()}
 
 
+HEADER, DIGEST = "header", "digest"
 SAVED = ("workers", "rounds", "consensus", "distance", "means", "objective")
-MEASURE = "measure_"
+WATCHED = ("messages", "broadcasts")
+MEASURE, LEDGER = "measure_", "ledger_"
+REMEDY = "restore it from a copy, or solve again and save that"
 
 
 def load(path: str | os.PathLike[str]) -> Solution:
-    """A solution that `Solution.save` wrote."""
+    """A solution that `Solution.save` wrote; a file in which anything that is read was changed since is refused.
+
+    Files of the former format have no digest of everything to check, only the checksum of each array.
+    """
+    arrays = read_arrays(path, REMEDY)
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = dict(archive)
-        header = json.loads(str(arrays.pop("header")))
-        if header["format"] != FORMAT:
-            raise KeyError(header["format"])
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
+        return _restored(arrays)
+    # In what no digest vouches for, anything may be wrong.
+    except Exception as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
         raise FileFormatError(
-            f"path = {os.fspath(path)!r}: not a whole file written by Solution.save ({error})"
-        ) from None
-    missing = [name for name in SAVED if name not in arrays]
-    if missing:
-        raise FileFormatError(f"path = {os.fspath(path)!r}: it lacks {', '.join(missing)}")
-    ledger = {name[7:]: _plain(value) for name, value in arrays.items() if name.startswith("ledger_")}
+            f"{os.fspath(path)}: damaged, or not written by Solution.save ({reason}); {REMEDY}"
+        ) from error
+
+
+def _restored(arrays: dict[str, NDArray[Any]]) -> Solution:
+    """The solution of these arrays, once they are known to be those that were saved."""
+    digest = arrays.pop(DIGEST, None)
+    header = json.loads(str(arrays[HEADER]))
+    # The former format has no digest; one that has lost its own is not of that format.
+    if header["format"] != (FORMER if digest is None else FORMAT):
+        raise ValueError(f"its format is {header['format']!r}, {'without' if digest is None else 'with'} a digest")
+    if digest is not None and str(digest) != digest_of(arrays):
+        raise ValueError("its content has another digest than was saved with it")
+    _refuse_misfits(arrays)
+    ledger = {name.removeprefix(LEDGER): _plain(value) for name, value in arrays.items() if name.startswith(LEDGER)}
     measures = {name.removeprefix(MEASURE): value for name, value in arrays.items() if name.startswith(MEASURE)}
+    watched = {name: arrays[name] if header["watched"] else None for name in WATCHED}
     outcome, round_, message = header["status"]
     return Solution(
         workers=arrays["workers"],
@@ -234,8 +245,7 @@ def load(path: str | os.PathLike[str]) -> Solution:
         consensus=arrays["consensus"],
         distance=arrays["distance"],
         means=arrays["means"],
-        messages=arrays.get("messages"),
-        broadcasts=arrays.get("broadcasts"),
+        **watched,
         ledger=Ledger.from_dict(ledger) if header["private"] else None,
         status=Status(Outcome(outcome), round_, message),
         seed=None if header["seed"] is None else int(header["seed"]),
@@ -243,6 +253,17 @@ def load(path: str | os.PathLike[str]) -> Solution:
         description=header["description"],
         measures=Measures.known({"objective": arrays["objective"]} | measures),
     )
+
+
+def _refuse_misfits(arrays: dict[str, NDArray[Any]]) -> None:
+    """Arrays of different solutions, or of none, do not go together."""
+    repetitions, _, d = arrays["workers"].shape
+    records = arrays["rounds"].size
+    shapes = {"rounds": (records,), "means": (repetitions, records, d)}
+    for name in (*SAVED[1:], *(name for name in arrays if name.startswith(MEASURE))):
+        expected = shapes.get(name, (repetitions, records))
+        if arrays[name].shape != expected or arrays[name].dtype.kind not in "if":
+            raise ValueError(f"{name!r} is {arrays[name].dtype} of shape {arrays[name].shape}, not {expected}")
 
 
 def _plain(value: NDArray[Any]) -> Any:

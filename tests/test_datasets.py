@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import lzma
 import os
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ import pytest
 from scipy import sparse
 
 import fastldp as fl
-from fastldp.datasets import known
+from fastldp import memory
+from fastldp.datasets import known, unpacking
 from fastldp.errors import ArgumentError, DataError, FileFormatError, UnknownNameError
 
 real_data = pytest.mark.skipif(
@@ -168,6 +170,8 @@ def test_idx_of_every_type(code: int, pack: Callable[[bytes], bytes], tmp_path: 
         (idx([1, 2, 3]) + b"\0", "goes on after its end"),
         (b"\0\0\x08\x03" + b"\xff" * 12, "is cut off"),
         (gzip.compress(idx(np.arange(100)))[:-20], "not whole"),
+        (b"\0\0\x08\x04" + b"\0" * 4 + b"\xff" * 12, r"holds no array: its sizes are \(0, 4294967295, "),
+        (b"\0\0\x08\xff" + b"\0\0\0\x01" * 255 + b"\x07", "holds no array: its sizes are"),
     ],
 )
 def test_idx_files_that_are_not(content: bytes, message: str, tmp_path: Path) -> None:
@@ -175,6 +179,58 @@ def test_idx_files_that_are_not(content: bytes, message: str, tmp_path: Path) ->
     file.write_bytes(content)
     with pytest.raises(FileFormatError, match=message):
         fl.datasets.read_idx(file)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_no_more_of_an_idx_file_is_unpacked_than_it_promises(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    file = tmp_path / "array"
+    file.write_bytes(pack(idx([1, 2, 3]) + bytes(50_000_000)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileFormatError, match="goes on after its end: over 11 bytes"):
+            fl.datasets.read_idx(file)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_what_unpacks_to_too_much(
+    pack: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "text"
+    text = b"1 1:1\n" * 1_000_000
+    file.write_bytes(pack(text))
+    assert fl.datasets.read_libsvm(file).b.size == 1_000_000
+    monkeypatch.setattr(unpacking, "ALWAYS_FINE", 2_000_000)
+    monkeypatch.setattr(unpacking, "MOST_RATIO", 10)
+    with pytest.raises(
+        FileFormatError,
+        match=r"text: [23],\d{3},\d{3} bytes were read, and the limit is 2,000,000, 10 times .*give it unpacked",
+    ):
+        fl.datasets.read_libsvm(file)
+    monkeypatch.setattr(memory, "available_bytes", lambda: 3_000_000)
+    with pytest.raises(FileFormatError, match="the limit is 1,500,000, half of the memory that is free; if that"):
+        fl.datasets.read_libsvm(file)
+    file.write_bytes(text)
+    with pytest.raises(FileFormatError, match="half of the memory that is free; give a smaller file"):
+        fl.datasets.read_libsvm(file)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_files_of_several_streams(pack: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    """As parallel packers write them: a damaged one is not taken for the end, nor one that is not whole."""
+    file = tmp_path / "text"
+    first, second = pack(b"1 1:1\n"), pack(b"2 1:2\n")
+    for content in (first + second, first + second + bytes(8), first + bytes(4) + second):
+        file.write_bytes(content)
+        assert fl.datasets.read_libsvm(file).b.tolist() == [1, 2]
+    for content in (first + b"?" + second[1:], first + second[:-3], first + b"more", first + second[:4]):
+        file.write_bytes(content)
+        with pytest.raises(
+            FileFormatError, match="text cannot be unpacked .*: it is damaged or not whole; get it again"
+        ):
+            fl.datasets.read_libsvm(file)
 
 
 def test_images_with_their_labels(tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 """The result: summary, picture, and a file that is whole or not there."""
 
+import dataclasses
+import os
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +10,9 @@ import pytest
 
 import cases
 import fastldp as fl
+import fuzzing
 from fastldp import figures
-from fastldp.errors import FileFormatError
+from fastldp.errors import ArgumentError, FileFormatError
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +110,95 @@ def test_a_failed_save_leaves_the_old_file_alone(
         run.save(path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_a_saved_solution_is_on_the_disk(run: fl.Solution, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The content before it gets its name, the name before the call returns."""
+    calls: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(handle: int) -> None:
+        calls.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else "file")
+        fsync(handle)
+
+    def replaced(*paths: str) -> None:
+        calls.append("rename")
+        replace(*paths)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    run.save(tmp_path / "run.npz")
+    assert calls == ["file", "rename", "folder"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX modes")
+@pytest.mark.parametrize(("umask", "shared"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_file_with_a_seed_is_its_owners_alone(run: fl.Solution, umask: int, shared: int, tmp_path: Path) -> None:
+    without = dataclasses.replace(run, seed=None)
+    before = os.umask(umask)
+    try:
+        for solution, mode in ((run, 0o600), (without, shared), (run, 0o600)):
+            solution.save(tmp_path / "run.npz")
+            assert stat.S_IMODE((tmp_path / "run.npz").stat().st_mode) == mode
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs symbolic links")
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_followed(run: fl.Solution, there: bool, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    target, link = tmp_path / "results" / "run.npz", tmp_path / "latest"
+    if there:
+        target.write_text("an older file")
+    link.symlink_to(Path("results") / "run.npz")
+    run.save(link)
+    assert link.is_symlink()
+    assert not target.is_symlink()
+    assert fl.load(target).seed == fl.load(link).seed == run.seed
+    assert [path.name for path in target.parent.iterdir()] == ["run.npz"]
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(ArgumentError, match="circle.*leads to itself"):
+        run.save(tmp_path / "circle")
+
+
+def test_places_that_cannot_be_written_to(run: fl.Solution, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"there is no folder .*new; make it"):
+        run.save(tmp_path / "new" / "run.npz")
+    with pytest.raises(ArgumentError, match="a folder; give the name of a file in it"):
+        run.save(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_of_the_former_format(run: fl.Solution, tmp_path: Path) -> None:
+    """They have no digest, and are read; a new one that lost its digest is not taken for an old one."""
+    path = tmp_path / "run.npz"
+    run.save(path)
+    members = fuzzing.members_of(path.read_bytes())
+    del members["digest.npy"]
+    path.write_bytes(fuzzing.archive(members))
+    with pytest.raises(FileFormatError, match="'fastldp solution 2', without a digest"):
+        fl.load(path)
+    arrays = dict(np.load(path))
+    arrays["header"] = np.array(str(arrays["header"]).replace("solution 2", "solution 1"))
+    np.savez_compressed(path, **arrays)
+    assert fuzzing.everything(fl.load(path)) == fuzzing.everything(run)
+    np.savez_compressed(path, **arrays | {"means": arrays["means"][:, :-1]})
+    with pytest.raises(FileFormatError, match="'means' is float64 of shape"):
+        fl.load(path)
+    np.savez_compressed(path, **arrays, digest=np.array("0" * 64))
+    with pytest.raises(FileFormatError, match="'fastldp solution 1', with a digest"):
+        fl.load(path)
+
+
+def test_another_number_with_right_checksums_of_zip(run: fl.Solution, tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    run.save(path)
+    arrays = dict(np.load(path))
+    arrays["consensus"][0, 0] *= 2
+    np.savez_compressed(path, **arrays)
+    with pytest.raises(FileFormatError, match=r"run\.npz: .*another digest.*; restore it from a copy, or solve again"):
+        fl.load(path)
 
 
 def test_files_that_are_not_ours(run: fl.Solution, tmp_path: Path) -> None:

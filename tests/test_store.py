@@ -194,7 +194,12 @@ def test_parts_of_a_run_that_began_in_the_file_survive_a_merge_without_it(
     monkeypatch.setattr(store, "MANY_PARTS", 3)
     merged: list[Path] = []
     merge = Store._merge
-    monkeypatch.setattr(Store, "_merge", lambda *given: (merged.append(given[2]), merge(*given)))
+
+    def watched(self: Store, parts: Any, target: Path) -> None:
+        merged.append(target)
+        merge(self, parts, target)
+
+    monkeypatch.setattr(Store, "_merge", watched)
     report = sweeps.run(long, tmp_path / "r.h5", leg_seconds=1e-9)
     assert (report.resumed, report.completed, report.missing) == (3, 3, 0)
     assert [path.name.startswith("part-") for path in merged[:-1]] == [True] * (len(merged) - 1)
@@ -216,7 +221,7 @@ def test_parts_are_kept_where_a_merge_lacks_a_piece_of_theirs(parts: Path, monke
 
 
 def test_no_run_is_reported_that_the_file_does_not_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Store, "fold", lambda self: [part.unlink() for part in parts_of(self.path)])
+    monkeypatch.setattr(Store, "fold", lambda self: shutil.rmtree(self.folder))
     with pytest.raises(StoreError, match="12 runs that were finished are not in it"):
         sweeps.run(TEXT, tmp_path / "r.h5")
 
@@ -412,6 +417,23 @@ def test_a_reader_never_sees_less_than_before_while_a_writer_folds(
     writer.join()
     assert seen == sorted(seen)
     assert len(fl.results(tmp_path / "r.h5")) == 27
+
+
+def test_a_part_that_is_merged_away_while_it_is_opened_is_looked_for_again(
+    parts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, seen = places(parts), []
+
+    def merged_away(path: Path) -> Any:
+        if not seen:
+            seen.append(path)
+            with Store(parts, session={}) as other:
+                other.fold()
+        return layout.File(path)
+
+    monkeypatch.setattr(store, "File", merged_away)
+    assert places(parts) == expected
+    assert not seen[0].exists()
 
 
 # For readers without fastldp.

@@ -71,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mix", action="store_true", help="add to a file that has these runs of other data or versions"
     )
     parser.add_argument("--no-lock", action="store_true", help="do without a lock, on drives that have none")
+    parser.add_argument("--shared", action="store_true", help="let others read the file, which holds the seed")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
@@ -104,6 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         retry=arguments.retry,
         mix=arguments.mix,
         lock=not arguments.no_lock,
+        shared=arguments.shared,
         progress=True,
         quick=arguments.quick,
         synthetic=arguments.synthetic,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,25 +31,50 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
     path = Path(path)
     if not path.is_file():
         raise ArgumentError("path", str(path), "there is no such file")
-    return from_bytes(unpacked(path), str(path))
+    return from_bytes(unpacked(path, lambda beginning: _header(beginning, str(path)).length), str(path))
+
+
+class _Header(NamedTuple):
+    """What an IDX file says it holds."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begins: int
+    """The byte at which the numbers begin."""
+
+    @property
+    def length(self) -> int:
+        """Of the whole file, in bytes."""
+        return self.begins + self.dtype.itemsize * math.prod(self.shape)
+
+
+def _header(content: bytes, name: str) -> _Header:
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in KINDS or content[3] == 0:
+        found = content[:4].hex(" ") or "nothing"
+        raise FileFormatError(f"{name} is not an IDX file: it begins with {found}, not 00 00, a type and a dimension")
+    begins = 4 + 4 * content[3]
+    if len(content) < begins:
+        raise FileFormatError(f"{name} is cut off: {len(content)} bytes, and its sizes alone take {begins}")
+    sizes = np.frombuffer(content, dtype=">u4", count=content[3], offset=4)
+    return _Header(np.dtype(KINDS[content[2]]), tuple(sizes.tolist()), begins)
 
 
 def from_bytes(content: bytes, name: str) -> NDArray[Any]:
     """The same of a file's content; the name is for errors."""
-    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in KINDS or content[3] == 0:
-        found = content[:4].hex(" ") or "nothing"
-        raise FileFormatError(f"{name} is not an IDX file: it begins with {found}, not 00 00, a type and a dimension")
-    kind, dimensions = np.dtype(KINDS[content[2]]), content[3]
-    begins = 4 + 4 * dimensions
-    sizes = np.frombuffer(content[4:begins], dtype=">u4") if len(content) >= begins else None
-    if sizes is None:
-        raise FileFormatError(f"{name} is cut off: {len(content)} bytes, and its sizes alone take {begins}")
-    shape = tuple(int(size) for size in sizes)
-    needed = begins + kind.itemsize * math.prod(shape)
-    if len(content) != needed:
-        what = "is cut off" if len(content) < needed else "goes on after its end"
-        raise FileFormatError(f"{name} {what}: {len(content):,} bytes, and {shape} numbers of {kind} take {needed:,}")
-    return np.frombuffer(content, dtype=kind, offset=begins).reshape(shape).astype(kind.newbyteorder("="))
+    header = _header(content, name)
+    if len(content) != header.length:
+        short = len(content) < header.length
+        there = (
+            f"is cut off: {len(content):,} bytes" if short else f"goes on after its end: over {header.length:,} bytes"
+        )
+        raise FileFormatError(
+            f"{name} {there}, and {header.shape} numbers of {header.dtype} take {header.length:,}; get it again"
+        )
+    try:
+        numbers = np.frombuffer(content, dtype=header.dtype, offset=header.begins).reshape(header.shape)
+    except ValueError as error:  # too many dimensions, or a size of 0 beside sizes that no array can have
+        raise FileFormatError(f"{name} holds no array: its sizes are {header.shape} ({error})") from None
+    return numbers.astype(header.dtype.newbyteorder("="))
 
 
 def read_images(images: str | os.PathLike[str], labels: str | os.PathLike[str]) -> Images:

@@ -6,7 +6,7 @@ import os
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
@@ -36,7 +36,7 @@ class Backend(ABC):
         self.grounds, self.slots = grounds, slots
 
     @abstractmethod
-    def stream(self, tasks: Sequence[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
+    def stream(self, tasks: Iterable[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
         """The outcome of each task as soon as it is there; none is begun after a stop."""
 
     def close(self) -> None:  # noqa: B027 - most have nothing to let go of
@@ -48,8 +48,8 @@ class Local(Backend):
 
     configuration: ClassVar[dict[str, Any]]
 
-    def stream(self, tasks: Sequence[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
-        jobs = (self._job(task, stop, leg, alone=len(tasks) == 1) for task in tasks if not stop.is_set())
+    def stream(self, tasks: Iterable[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
+        jobs = (self._job(task, stop, leg) for task in tasks if not stop.is_set())
         with parallel_config(**self.configuration):
             # Tasks are piled up to a good size already.
             parallel = Parallel(
@@ -65,7 +65,7 @@ class Local(Backend):
                 warnings.simplefilter("ignore")
                 outcomes.close()
 
-    def _job(self, task: Task, stop: threading.Event, leg: float, *, alone: bool) -> Any:
+    def _job(self, task: Task, stop: threading.Event, leg: float) -> Any:
         return delayed(complete)(self.grounds[task.ground], task.blocks, seconds=leg, parent=os.getpid())
 
 
@@ -75,10 +75,10 @@ class Threads(Local):
     name = "threads"
     configuration: ClassVar[dict[str, Any]] = {"backend": "threading"}
 
-    def _job(self, task: Task, stop: threading.Event, leg: float, *, alone: bool) -> Any:
+    def _job(self, task: Task, stop: threading.Event, leg: float) -> Any:
         # One block that has the process to itself shares out its workers, where that pays.
         ground = self.grounds[task.ground]
-        shared = alone and len(task.blocks) == 1 and engine.threads_pay(ground.subjects[0].problem)
+        shared = task.alone and engine.threads_pay(ground.subjects[0].problem)
         threads = self.slots if shared else 1
         return delayed(complete)(ground, task.blocks, seconds=leg, parent=os.getpid(), threads=threads, stop=stop)
 
@@ -95,7 +95,7 @@ class Cluster(Backend):
     """Processes of other machines. joblib has backends for them too, but they wait for ever for some lost workers
     (Dask), do not stream (Ray), and ship the data anew with every wave."""
 
-    def stream(self, tasks: Sequence[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
+    def stream(self, tasks: Iterable[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
         waiting = iter(tasks)
         running: set[Any] = set()
         try:

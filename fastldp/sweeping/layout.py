@@ -10,9 +10,9 @@ from __future__ import annotations
 import io
 import mmap
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import h5py
 import numpy as np
@@ -68,6 +68,23 @@ class Rows(Protocol):
         """Their values, some at a time."""
 
 
+class Tables(Protocol):
+    """Settings and runs, a row each, to be written to a file or read from some."""
+
+    @property
+    def sessions(self) -> list[bytes]:
+        """What, where and by whom runs were made, as JSON; the number `session` says which is a run's."""
+
+    def texts(self, name: str) -> Values:
+        """One of SETTING_TEXTS, as an array of bytes."""
+
+    def numbers(self, name: str) -> Values:
+        """One of RUN_NUMBERS."""
+
+    def rows(self, table: str, name: str) -> Rows:
+        """A long column of "settings" or "runs"."""
+
+
 class Ragged(NamedTuple):
     """Rows of different lengths, end to end: row k is values[starts[k]:starts[k + 1]]."""
 
@@ -102,15 +119,13 @@ class Ragged(NamedTuple):
         return found
 
 
-class Content(NamedTuple):
-    """All that a file holds but the long columns, which are read when they are asked for."""
+def spans(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers from each begin on, so many of them, end to end.
 
-    settings: dict[str, Values]
-    """SETTING_TEXTS as arrays of bytes."""
-    runs: dict[str, Values]
-    """RUN_NUMBERS."""
-    sessions: list[bytes]
-    """What, where and by whom runs were made, as JSON; `session` says which is a run's."""
+    >>> spans(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    return np.asarray(np.arange(lengths.sum()) + np.repeat(begins - (np.cumsum(lengths) - lengths), lengths))
 
 
 class File:
@@ -124,11 +139,11 @@ class File:
                 _refuse_unsealed(self.path)
             sealed = sealing.opened(file)
             self._bytes = sealed.content
+            _let_go(file)
             self._file = h5py.File(_Window(self._bytes), "r")
             self._check()
             self.in_order = bool(self._file.attrs["sorted"])
             """Whether settings and runs lie in their order already."""
-            self.content = self._content()
             self.damage = self._damage(sealed.damaged) if sealed.damaged else ""
             """What was found damaged and was made again from parity, in words."""
 
@@ -139,24 +154,30 @@ class File:
         if schema != SCHEMA:
             raise FileFormatError(f"{self.path}: its schema is {schema}, this fastldp knows {SCHEMA}; install another")
 
-    def _content(self) -> Content:
-        return Content(
-            {name: self._array(f"settings/{name}") for name in SETTING_TEXTS},
-            {name: self._array(f"runs/{name}") for name in RUN_NUMBERS},
-            self._array("sessions").tolist(),
-        )
-
     @property
     def runs(self) -> int:
-        return self.content.runs["setting"].size
+        return int(self._file["runs/setting"].size)
 
-    def ragged(self, table: str, name: str) -> Ragged:
-        """A long column of "settings" or "runs"; one that is not there has nothing in any row."""
-        with _readable(self.path):
-            if name not in self._file[table]:
-                rows = self.runs if table == "runs" else self.content.settings["key"].size
-                return Ragged.empty(rows, RAGGED[table][name])
-            return Ragged(self._array(f"{table}/{name}/values"), self._array(f"{table}/{name}/starts"))
+    @property
+    def settings(self) -> int:
+        return int(self._file["settings/key"].size)
+
+    @property
+    def sessions(self) -> list[bytes]:
+        found: list[bytes] = self._array("sessions").tolist()
+        return found
+
+    def texts(self, name: str) -> Values:
+        return self._array(f"settings/{name}")
+
+    def numbers(self, name: str) -> Values:
+        return self._array(f"runs/{name}")
+
+    def rows(self, table: str, name: str) -> Ragged:
+        """A long column; one that is not there has nothing in any row."""
+        if name not in self._file[table]:
+            return Ragged.empty(self.runs if table == "runs" else self.settings, RAGGED[table][name])
+        return Ragged(self._array(f"{table}/{name}/values"), self._array(f"{table}/{name}/starts"))
 
     def _array(self, name: str) -> Values:
         """A view of the file where that can be had, so that memory is taken only for what is looked at."""
@@ -195,24 +216,16 @@ class File:
 
     def _named(self, name: str, rows: set[int]) -> str:
         """An array and some of its rows, for people."""
-        runs, parameters = self.content.runs, self.content.settings["parameters"]
+        parameters = self.texts("parameters")
         these = []
         for row in sorted(rows)[:NAMED]:
             if name.startswith("runs/") and row < self.runs:
-                these.append(f"repetition {runs['repetition'][row]} of {parameters[runs['setting'][row]].decode()}")
+                text = parameters[self.numbers("setting")[row]].decode()
+                these.append(f"repetition {self.numbers('repetition')[row]} of {text}")
             elif name.startswith("settings/") and row < parameters.size:
                 these.append(parameters[row].decode())
         more = f" and {len(rows) - NAMED:,} more" if len(rows) > NAMED else ""
         return f"{name} of {', '.join(these)}{more}" if these else name
-
-    def close(self) -> None:
-        self._file.close()
-
-    def __enter__(self) -> File:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _extents(data: h5py.Dataset) -> Iterator[tuple[int, int, range]]:
@@ -263,6 +276,12 @@ def _mapped(path: str) -> memoryview:
         os.close(handle)
 
 
+def _let_go(file: memoryview) -> None:
+    """Take no memory for pages that were looked at and may not be wanted again."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        file.obj.madvise(mmap.MADV_DONTNEED)
+
+
 def _refuse_unsealed(path: str) -> None:
     """Raise where a file is of another program, or of an fastldp that did not seal."""
     try:
@@ -291,28 +310,23 @@ def _readable(path: str) -> Iterator[None]:
         raise FileFormatError(f"{path}: not a whole file of fastldp sweep ({error})") from None
 
 
-def write(
-    file: BinaryIO,
-    content: Content,
-    setting_columns: Mapping[str, Rows],
-    run_columns: Mapping[str, Rows],
-    *,
-    in_order: bool = False,
-) -> None:
+def write(file: io.RawIOBase, tables: Tables, *, in_order: bool = False) -> None:
     """A whole file, sealed; long columns are written a window at a time. In order, readers need not sort it."""
     with h5py.File(file, "w") as root:
         root.attrs["format"], root.attrs["schema"], root.attrs["sorted"] = FORMAT, SCHEMA, in_order
         for name in SETTING_TEXTS:
-            _put(root, f"settings/{name}", content.settings[name])
-        for name, rows in setting_columns.items():
-            _put_rows(root, f"settings/{name}", rows, SETTING_RAGGED[name])
+            _put(root, f"settings/{name}", tables.texts(name))
+        for name in SETTING_RAGGED:
+            _put_rows(root, f"settings/{name}", tables.rows("settings", name), SETTING_RAGGED[name])
         for name, dtype in RUN_NUMBERS.items():
-            numbers = content.runs[name].astype(dtype, copy=False)
+            numbers = tables.numbers(name).astype(dtype, copy=False)
             _put(root, f"runs/{name}", numbers.astype(OUTCOME_TYPE) if name == "outcome" else numbers)
-        ends = {name: _put_rows(root, f"runs/{name}", rows, RUN_RAGGED[name]) for name, rows in run_columns.items()}
+        ends = {
+            name: _put_rows(root, f"runs/{name}", tables.rows("runs", name), RUN_RAGGED[name]) for name in RUN_RAGGED
+        }
         with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
             _put(root, "runs/optimality", ends["consensus"] + ends["distance"])
-        _put(root, "sessions", texts(content.sessions))
+        _put(root, "sessions", texts(tables.sessions))
     sealing.seal(file)
 
 

@@ -6,30 +6,24 @@ rounds before it are in one of these files. `covers` says so of a file that was 
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.sweeping.layout import (
-    OUTCOMES,
-    RUN_NUMBERS,
-    RUN_RAGGED,
-    SETTING_RAGGED,
-    SETTING_TEXTS,
-    Content,
-    File,
-    Ragged,
-    Values,
-)
+from fastldp.sweeping.layout import OUTCOMES, RUN_NUMBERS, File, Ragged, Values, spans
 from fastldp.sweeping.work import COMPLETED, DIVERGED
 
 Indices = NDArray[np.int64]
 
 _OVER = (OUTCOMES.index(COMPLETED), OUTCOMES.index(DIVERGED))
+
+# In JSON that is sorted by its keys.
+_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 # How many numbers of a long column are gathered at a time.
 WINDOW = 2**20
@@ -46,14 +40,13 @@ class Merged:
 
     def __init__(self, files: Sequence[File], *, in_order: bool = True) -> None:
         self.files = list(files)
-        self._contents = [file.content for file in self.files]
         self._choose_settings(in_order=in_order)
         self._join_pieces()
 
     def _choose_settings(self, *, in_order: bool) -> None:
         """Each setting once: the first row that has its ledger, or the first."""
-        keys = self._setting_texts("key")
-        unknown = self._setting_texts("ledger") == b"null"
+        keys = self._all_texts("key")
+        unknown = self._all_texts("ledger") == b"null"
         _, number = np.unique(keys, return_inverse=True)
         order = np.lexsort((unknown, number))
         _, leading = np.unique(number[order], return_index=True)
@@ -61,11 +54,7 @@ class Merged:
         if len(self.files) == 1 and self.files[0].in_order:
             places = np.argsort(chosen)
         elif in_order:
-            known_by = zip(
-                *(self._setting_texts(name)[chosen].tolist() for name in ("parameters", "provenance")), strict=True
-            )
-            ranked = [_sort_key(*texts) for texts in known_by]
-            places = np.array(sorted(range(chosen.size), key=ranked.__getitem__), dtype=np.int64)
+            places = _sorted(*(self._all_texts(name)[chosen] for name in ("parameters", "provenance")))
         else:
             places = np.arange(chosen.size)
         self._setting_rows = chosen[places].astype(np.int64)
@@ -74,18 +63,17 @@ class Merged:
         self._rank = rank[number]
         """The place of every row of every file among the merged settings."""
 
-    def _setting_texts(self, name: str) -> Values:
-        return _end_to_end([content.settings[name] for content in self._contents], "S1")
+    def _all_texts(self, name: str) -> Values:
+        return _end_to_end([file.texts(name) for file in self.files], "S1")
 
-    def _run_numbers(self, name: str) -> Values:
-        return _end_to_end([content.runs[name] for content in self._contents], RUN_NUMBERS[name])
+    def _all_numbers(self, name: str) -> Values:
+        return _end_to_end([file.numbers(name) for file in self.files], RUN_NUMBERS[name])
 
     def _join_pieces(self) -> None:
-        offsets = np.cumsum([0] + [content.settings["key"].size for content in self._contents])
-        setting = self._rank[
-            _end_to_end([c.runs["setting"] + at for c, at in zip(self._contents, offsets[:-1], strict=True)], np.int64)
-        ]
-        piece = {name: self._run_numbers(name) for name in ("repetition", "begin", "round", "outcome")}
+        offsets = np.cumsum([0] + [file.settings for file in self.files])
+        setting = [file.numbers("setting") + offset for file, offset in zip(self.files, offsets[:-1], strict=True)]
+        setting = self._rank[_end_to_end(setting, np.int64)]
+        piece = {name: self._all_numbers(name) for name in ("repetition", "begin", "round", "outcome")}
         # By run, then by where pieces begin; of two that begin alike the one that goes further comes first.
         order = np.lexsort((-piece["round"], piece["begin"], piece["repetition"], setting))
         first = np.ones(order.size, dtype=bool)
@@ -98,7 +86,7 @@ class Merged:
             chains += chains_of(order[begin:end], piece)
         # The rows of the merge, each by its pieces: mostly one.
         self._pieces = np.concatenate([order[alone], *chains]).astype(np.int64)
-        lengths = np.array([1] * int(alone.sum()) + [chain.size for chain in chains], dtype=np.int64)
+        lengths = np.append(np.ones(alone.sum(), dtype=np.int64), [chain.size for chain in chains]).astype(np.int64)
         heads = self._pieces[np.cumsum(lengths) - lengths]
         places = np.lexsort((piece["begin"][heads], piece["repetition"][heads], setting[heads]))
         self._pieces, self._row_of = _reordered(self._pieces, lengths, places)
@@ -109,51 +97,49 @@ class Merged:
     @cached_property
     def whole(self) -> NDArray[np.bool_]:
         """Whether rows begin at round 0."""
-        return self._begin == 0
+        return np.asarray(self._begin == 0)
 
-    @cached_property
-    def content(self) -> Content:
-        """The short columns."""
-        sessions = sorted({session for content in self._contents for session in content.sessions})
-        place = {session: k for k, session in enumerate(sessions)}
-        session = [np.array([place[s] for s in c.sessions], dtype=np.int64)[c.runs["session"]] for c in self._contents]
-        runs = {name: self._run_numbers(name)[self._last] for name in RUN_NUMBERS if name not in ("setting", "begin")}
-        runs |= {"setting": self._setting, "begin": self._begin}
-        runs["session"] = _end_to_end(session, np.int64)[self._last]
-        runs["seconds"] = np.bincount(self._row_of, self._run_numbers("seconds")[self._pieces], self.count)
-        settings = {name: _trimmed(self._setting_texts(name)[self._setting_rows]) for name in SETTING_TEXTS}
-        return Content(settings, runs, sessions)
+    @property
+    def sessions(self) -> list[bytes]:
+        return sorted({session for file in self.files for session in file.sessions})
 
-    def setting_columns(self) -> dict[str, Gathered]:
-        picked, count = self._setting_rows, self._setting_rows.size
-        rows = np.arange(count)
-        return {name: self._gathered("settings", name, picked, rows, count) for name in SETTING_RAGGED}
+    def texts(self, name: str) -> Values:
+        return _trimmed(self._all_texts(name)[self._setting_rows])
 
-    def run_columns(self) -> dict[str, Gathered]:
-        return {name: self.run_column(name) for name in RUN_RAGGED}
+    def numbers(self, name: str) -> Values:
+        if name in ("setting", "begin"):
+            return self._setting if name == "setting" else self._begin
+        if name == "seconds":
+            return np.bincount(self._row_of, self._all_numbers(name)[self._pieces], self.count)
+        if name == "session":
+            place = {session: k for k, session in enumerate(self.sessions)}
+            each = [np.array([place[s] for s in file.sessions])[file.numbers(name)] for file in self.files]
+            return _end_to_end(each, np.int64)[self._last]
+        return np.asarray(self._all_numbers(name)[self._last])
 
-    def run_column(self, name: str) -> Gathered:
-        pieces, rows = self._pieces, self._row_of
-        if name == "message":  # what went wrong before it was tried again is past
-            pieces, rows = self._last, np.arange(self.count)
+    def rows(self, table: str, name: str) -> Gathered:
+        picked, rows, count = self._pieces, self._row_of, self.count
+        if table == "settings":
+            picked, count = self._setting_rows, self._setting_rows.size
+            rows = np.arange(count)
+        elif name == "message":  # what went wrong before it was tried again is past
+            picked, rows = self._last, np.arange(count)
         elif name == "memory":
-            pieces, rows = self._remembered()
-        return self._gathered("runs", name, pieces, rows, self.count)
+            picked, rows = self._remembered()
+        return Gathered([file.rows(table, name) for file in self.files], picked, rows, count)
 
     def _remembered(self) -> tuple[Indices, Indices]:
         """Of rows that may go on, the last piece that left a memory behind."""
-        lengths = _end_to_end([file.ragged("runs", "memory").lengths for file in self.files], np.int64)
-        over = np.isin(self._run_numbers("outcome")[self._last], _OVER)
+        lengths = _end_to_end([file.rows("runs", "memory").lengths for file in self.files], np.int64)
+        over = np.isin(self._all_numbers("outcome")[self._last], _OVER)
         kept = (lengths[self._pieces] > 0) & ~over[self._row_of]
         pieces, rows = self._pieces[kept], self._row_of[kept]
         last = np.append(np.diff(rows) != 0, True)[: rows.size]
         return pieces[last], rows[last]
 
-    def _gathered(self, table: str, name: str, picked: Indices, rows: Indices, count: int) -> Gathered:
-        return Gathered([file.ragged(table, name) for file in self.files], picked, rows, count)
 
-
-class Gathered(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Gathered:
     """A long column of several files as one: rows that were picked from them, those of one row joined."""
 
     sources: list[Ragged]
@@ -216,8 +202,7 @@ def _copy(source: Values, begins: Indices, target: Values, places: Indices, leng
         for begin, place, length in zip(begins.tolist(), places.tolist(), lengths.tolist(), strict=True):
             target[place : place + length] = source[begin : begin + length]
         return
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    target[within + np.repeat(places, lengths)] = source[within + np.repeat(begins, lengths)]
+    target[spans(places, lengths)] = source[spans(begins, lengths)]
 
 
 def chains_of(pieces: Indices, piece: dict[str, Any]) -> list[Indices]:
@@ -264,19 +249,18 @@ def _chain(pieces: Indices, piece: dict[str, Any], start: int) -> list[int]:
 def uncovered(target: File, sources: Sequence[File]) -> int:
     """How many pieces of the sources a file that was made of them lacks: none, or it must not take their place."""
     files = [target, *sources]
-    names, number = np.unique(_end_to_end([f.content.settings["key"] for f in files], "S1"), return_inverse=True)
-    offsets = np.cumsum([0] + [f.content.settings["key"].size for f in files])
+    names, number = np.unique(np.concatenate([file.texts("key") for file in files]), return_inverse=True)
+    offsets = np.cumsum([0] + [file.settings for file in files])
     pieces = []
     for file, offset in zip(files, offsets[:-1], strict=True):
-        runs = file.content.runs
-        run = number[runs["setting"] + offset] + names.size * runs["repetition"]
-        pieces.append({"run": run, **{name: runs[name] for name in ("begin", "round", "outcome")}})
+        run = number[file.numbers("setting") + offset] + names.size * file.numbers("repetition")
+        pieces.append({"run": run, **{name: file.numbers(name) for name in ("begin", "round", "outcome")}})
     there = pieces[0]
     order = np.lexsort((there["begin"], there["run"]))
     there = {name: column[order] for name, column in there.items()}
     lacking = 0
     for piece in pieces[1:]:
-        low, high = (np.searchsorted(there["run"], piece["run"], side=side) for side in ("left", "right"))  # type: ignore[call-overload]
+        low, high = (np.searchsorted(there["run"], piece["run"], side=side) for side in ("left", "right"))
         found = np.zeros(low.size, dtype=bool)
         over = np.isin(piece["outcome"], _OVER)
         for step in range(int((high - low).max(initial=0))):
@@ -290,9 +274,7 @@ def uncovered(target: File, sources: Sequence[File]) -> int:
 def _reordered(items: Indices, lengths: Indices, places: Indices) -> tuple[Indices, Indices]:
     """Groups of items, end to end, in another order; and the group of each."""
     begins = np.cumsum(lengths) - lengths
-    group = np.repeat(np.arange(places.size), lengths[places])
-    within = np.arange(items.size) - np.repeat(np.cumsum(lengths[places]) - lengths[places], lengths[places])
-    return items[begins[places][group] + within], group
+    return items[spans(begins[places], lengths[places])], np.repeat(np.arange(places.size), lengths[places])
 
 
 def _end_to_end(columns: Sequence[Values], dtype: Any) -> Values:
@@ -304,28 +286,20 @@ def _trimmed(texts: Values) -> Values:
     return texts.astype(f"S{max(1, int(np.char.str_len(texts).max(initial=1)))}")
 
 
-def _sort_key(*texts: bytes) -> tuple[Any, ...]:
-    """Settings in an order that people expect: by parameter, numbers by size."""
-    return tuple(_ranked(leaf) for text in texts for leaf in _leaves(json.loads(text)))
+def _sorted(*columns: Values) -> Indices:
+    """The order of settings that people expect: by what is written in words, and then by numbers, as they come.
 
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        for key in sorted(value):
-            yield key
-            yield from _leaves(value[key])
-    elif isinstance(value, list):
-        yield len(value)
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
-
-
-def _ranked(value: Any) -> tuple[int, Any]:
-    """Comparable whatever the types: nothing, truth values, numbers, texts."""
-    if value is None:
-        return 0, 0
-    if isinstance(value, bool):
-        return 1, value
-    return (2, value) if isinstance(value, int | float) else (3, value)
+    >>> _sorted(np.array([b'{"name":"b","step":1}', b'{"name":"a","step":10}', b'{"name":"a","step":9}'])).tolist()
+    [2, 1, 0]
+    """
+    texts = [b" ".join(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    words: dict[bytes, int] = {}
+    alike = np.array([words.setdefault(_NUMBER.sub(b"#", text), len(words)) for text in texts], dtype=np.int64)
+    rank = np.empty(len(words), dtype=np.int64)
+    rank[np.array(sorted(range(len(words)), key=list(words).__getitem__), dtype=np.int64)] = np.arange(len(words))
+    order = np.argsort(rank[alike], kind="stable")
+    for group in np.split(order, np.flatnonzero(np.diff(rank[alike][order])) + 1):  # views, sorted in place
+        numbers = np.array([_NUMBER.findall(texts[k]) for k in group], dtype=bytes).astype(np.float64)
+        if numbers.size:
+            group[:] = group[np.lexsort(numbers.T[::-1])]
+    return order

@@ -1,17 +1,18 @@
-"""Pending runs into blocks of lanes, and blocks into tasks for workers."""
+"""What runs must have in common to share a block, and blocks into tasks for workers."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from fastldp import engine
 from fastldp.algorithms import Schedule
-from fastldp.block import lane_mates, lanes_of
+from fastldp.block import lane_mates
 from fastldp.composite import Composite
 from fastldp.recording import Timetable
-from fastldp.sweeping.ground import Ground
+from fastldp.sweeping.agenda import Agenda, Blocks
 from fastldp.sweeping.work import Pending
 
 # Blocks that take less are sent together, so that sending them costs little beside running them.
@@ -35,8 +36,8 @@ class Task(NamedTuple):
 
     ground: int
     blocks: list[list[Pending]]
-    seconds: float
-    """How long they may take; an estimate."""
+    alone: bool
+    """Whether nothing else is to be done at the time."""
 
 
 def shape_of(problem: Composite, schedule: Schedule, timetable: Timetable) -> Shape:
@@ -44,44 +45,36 @@ def shape_of(problem: Composite, schedule: Schedule, timetable: Timetable) -> Sh
     return Shape(lane_mates(problem, schedule, timetable), steps, engine.nanoseconds(problem, steps))
 
 
-def blocks_of(
-    pending: Iterable[Pending], grounds: Sequence[Ground], shapes: Mapping[str, Shape]
-) -> list[tuple[float, list[Pending]]]:
-    """Blocks of runs that can share lanes, those that have begun first and then the longest, with their seconds."""
-    by_kind: dict[tuple[Any, ...], list[Pending]] = {}
-    for run in pending:
-        by_kind.setdefault((run.setting.ground, run.done, *shapes[run.setting.key].mates), []).append(run)
-    blocks = []
-    for mates in by_kind.values():
-        mates.sort(key=lambda run: -run.setting.rounds)
-        problem = grounds[mates[0].setting.ground].subjects[0].problem
-        for block in engine.blocks_of(mates, lanes_of(problem), engine.lines_of(problem)):
-            left = block[0].setting.rounds - block[0].done
-            blocks.append((1e-9 * left * shapes[block[0].setting.key].nanoseconds, block))
-    return sorted(blocks, key=lambda block: (block[1][0].done == 0, -block[0]))
-
-
-def tasks_of(blocks: Sequence[tuple[float, list[Pending]]], slots: int, leg: float) -> list[Task]:
-    """One wave of tasks: the blocks too long for one leg, no more than there are slots, and short ones beside them.
+def wave_of(blocks: Blocks, slots: int, leg: float) -> Blocks:
+    """The blocks to be run next: those too long for one leg, no more than there are slots, and short ones beside them.
 
     What has begun is thus brought to its end before more is begun, and few runs are half done at any moment.
     """
-    long = [block for block in blocks if block[0] > leg]
-    short = [block for block in blocks if block[0] <= leg]
-    tasks = [Task(block[0].setting.ground, [block], seconds) for seconds, block in long[:slots]]
-    free = (slots - len(tasks)) * leg if long else float("inf")
-    chosen = []
-    for seconds, block in short:
-        if free <= 0:
-            break
-        chosen.append((seconds, block))
-        free -= seconds
-    enough = min(TASK_SECONDS, sum(seconds for seconds, _ in chosen) / (TASKS_A_SLOT * slots))
-    piles: dict[int, list[Task]] = {}
-    for seconds, block in chosen:
-        pile = piles.setdefault(block[0].setting.ground, [])
-        if not pile or pile[-1].seconds >= enough:
-            pile.append(Task(block[0].setting.ground, [], 0.0))
-        pile[-1].blocks.append(block)
-        pile[-1] = pile[-1]._replace(seconds=pile[-1].seconds + seconds)
-    return tasks + sorted(itertools.chain.from_iterable(piles.values()), key=lambda task: -task.seconds)
+    long = np.flatnonzero(blocks.seconds > leg)
+    short = np.flatnonzero(blocks.seconds <= leg)
+    if long.size:
+        # As many as begin before the slots that are left have had a leg's time.
+        begins = np.cumsum(blocks.seconds[short]) - blocks.seconds[short]
+        short = short[begins < max(0, slots - long.size) * leg]
+    return blocks.only(np.concatenate([long[:slots], short]))
+
+
+def tasks_of(agenda: Agenda, wave: Blocks, slots: int, leg: float) -> Iterator[Task]:
+    """The tasks of a wave, each made when it is asked for."""
+    short = wave.seconds <= leg
+    enough = min(TASK_SECONDS, float(wave.seconds[short].sum()) / (TASKS_A_SLOT * slots))
+    piles: dict[int, tuple[float, list[list[Pending]]]] = {}
+    columns: Any = zip(wave.grounds.tolist(), wave.seconds.tolist(), strict=True)
+    for number, (ground, seconds) in enumerate(columns):
+        block = agenda.pending(wave, number)
+        if seconds > leg:
+            yield Task(ground, [block], alone=wave.size == 1)
+            continue
+        before, pile = piles.pop(ground, (0.0, []))
+        pile.append(block)
+        if before + seconds >= enough:
+            yield Task(ground, pile, alone=wave.size == 1)
+        else:
+            piles[ground] = before + seconds, pile
+    for ground, (_, pile) in piles.items():
+        yield Task(ground, pile, alone=wave.size == 1)

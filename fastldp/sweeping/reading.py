@@ -6,19 +6,28 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError, MissingExtraError, StoreError
 from fastldp.privacy.ledger import Ledger
-from fastldp.sweeping.layout import MEASURED, OUTCOMES, RECORDED, RUN_RAGGED, SETTING_RAGGED, Content, Ragged
+from fastldp.sweeping.layout import (
+    MEASURED,
+    OUTCOMES,
+    RAGGED,
+    RECORDED,
+    RUN_NUMBERS,
+    SETTING_TEXTS,
+    Ragged,
+    spans,
+)
 from fastldp.sweeping.merging import Merged
-from fastldp.sweeping.store import ledger_fields, opened
+from fastldp.sweeping.store import files_of, ledger_fields
 from fastldp.sweeping.work import COMPLETED, RUNNING
 from fastldp.validation import known_name
 
@@ -34,41 +43,86 @@ MEASURES = ("optimality", *RECORDED)
 OF_THE_MAKING = ("session", "seconds")
 
 
-@dataclass(frozen=True, eq=False)
-class _Loaded:
-    """All that a file and its parts hold."""
-
-    content: Content
-    parameters: list[dict[str, Any]]
-    """Of each setting, flat."""
-    columns: dict[str, Ragged]
-    setting_columns: dict[str, Ragged]
-
-
 def results(path: str | os.PathLike[str]) -> Results:
     """The results of a sweep, finished or not; a sweep that is writing them is not disturbed.
+
+    Where bytes of a file have changed since they were written, a `DamageWarning` says which runs that concerned.
 
     >>> results("nowhere.h5")
     Traceback (most recent call last):
         ...
     FileNotFoundError: nowhere.h5: there are no results of a sweep
-
-    Where bytes of the file have changed since they were written, a `DamageWarning` says which runs that concerned.
     """
-    with opened(path) as files:
-        if not files:
-            raise FileNotFoundError(f"{os.fspath(path)}: there are no results of a sweep")
-        merged = Merged(files)
-        content = merged.content
-        loaded = _Loaded(
-            content,
-            _parameters(content),
-            {name: column.ragged() for name, column in merged.run_columns().items()},
-            {name: column.ragged() for name, column in merged.setting_columns().items()},
-        )
+    files = files_of(path)
+    if not files:
+        raise FileNotFoundError(f"{os.fspath(path)}: there are no results of a sweep")
+    loaded = _Loaded(Merged(files))
     # Of a run whose beginning was lost there is nothing to show.
-    finished = np.flatnonzero((content.runs["outcome"] != OUTCOMES.index(RUNNING)) & merged.whole)
+    finished = np.flatnonzero((loaded.numbers("outcome") != OUTCOMES.index(RUNNING)) & loaded.merged.whole)
     return Results(loaded, finished)
+
+
+class _Loaded:
+    """All that a file and its parts hold, column by column, as it is asked for."""
+
+    def __init__(self, merged: Merged) -> None:
+        self.merged = merged
+        # Not methods that are cached, for those would keep what nobody holds any more.
+        self.numbers = cache(merged.numbers)
+        self.texts = cache(merged.texts)
+        self.rows: Callable[[str, str], Ragged] = cache(lambda table, name: merged.rows(table, name).ragged())
+
+    @cached_property
+    def sessions(self) -> list[bytes]:
+        return self.merged.sessions
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """Every parameter; where settings differ in data or version alone, those too."""
+        texts = self.texts("parameters").tolist()
+        settings = (flat(json.loads(text)) for text in texts)
+        if np.unique(self.texts("identity")).size < len(texts):
+            provenances = map(json.loads, self.texts("provenance").tolist())
+            settings = (setting | provenance for setting, provenance in zip(settings, provenances, strict=True))
+        return Parameter.of_all(settings, len(texts))
+
+
+class Parameter(NamedTuple):
+    """The values that a parameter takes, and which of them each setting has; −1 is none."""
+
+    values: list[Any]
+    numbers: NDArray[np.int64]
+
+    @classmethod
+    def of_all(cls, settings: Iterable[dict[str, Any]], count: int) -> dict[str, Parameter]:
+        """By name, those that come first in the first setting first."""
+        found: dict[str, Parameter] = {}
+        seen: dict[str, dict[Any, int]] = {}
+        for row, setting in enumerate(settings):
+            for name, value in setting.items():
+                if name not in found:
+                    found[name] = cls([], np.full(count, -1))
+                    seen[name] = {}
+                # By its type too: 1 and true are different values.
+                mark = repr(value) if isinstance(value, list | dict) else (type(value), value)
+                number = seen[name].setdefault(mark, len(found[name].values))
+                if number == len(found[name].values):
+                    found[name].values.append(value)
+                found[name].numbers[row] = number
+        return found
+
+    def of(self, setting: int) -> Any:
+        number = self.numbers[setting]
+        return None if number < 0 else self.values[number]
+
+    def column(self) -> NDArray[Any]:
+        """Its value in each setting: numbers as numbers, and anything else as objects."""
+        there = bool((self.numbers >= 0).all())
+        if there and all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values):
+            return np.array(self.values)[self.numbers]
+        values = np.empty(len(self.values) + 1, dtype=object)
+        values[:-1] = self.values
+        return values[self.numbers]  # the last of which is None
 
 
 class Results:
@@ -88,16 +142,18 @@ class Results:
 
     @cached_property
     def _settings(self) -> NDArray[np.int64]:
-        return np.asarray(self._loaded.content.runs["setting"][self._rows])
+        return np.asarray(self._loaded.numbers("setting")[self._rows])
 
     @cached_property
     def parameters(self) -> dict[str, list[Any]]:
         """Every parameter and the values it takes."""
-        found: dict[str, dict[str, Any]] = {}
-        for setting in np.unique(self._settings):
-            for name, value in self._loaded.parameters[setting].items():
-                found.setdefault(name, {}).setdefault(repr(value), value)
-        return {name: list(values.values()) for name, values in found.items()}
+        settings = np.unique(self._settings)
+        found = {}
+        for name, parameter in self._loaded.parameters.items():
+            numbers = np.unique(parameter.numbers[settings])
+            if values := [parameter.values[number] for number in numbers.tolist() if number >= 0]:
+                found[name] = values
+        return found
 
     @property
     def varying(self) -> list[str]:
@@ -106,37 +162,37 @@ class Results:
 
     def where(self, **wanted: Any) -> Results:
         """The runs whose parameters have these values; a list allows several, a function says yes or no."""
-        columns = {name for setting in self._loaded.parameters for name in setting} | {"repetition", "outcome"}
+        known = self._loaded.parameters
         keep = np.ones(len(self), dtype=bool)
         for name, value in wanted.items():
-            known_name("where", name, sorted(columns))
+            known_name("where", name, sorted({*known, "repetition", "outcome"}))
             if name in ("repetition", "outcome"):
-                keep &= np.array([_matches(found, value) for found in self._short(name)], dtype=bool)
+                found, each = np.unique(self._loaded.numbers(name)[self._rows], return_inverse=True)
+                values = found.tolist() if name == "repetition" else [OUTCOMES[code] for code in found]
+                keep &= np.array([_matches(one, value) for one in values], dtype=bool)[each]
             else:
-                fits = [_matches(setting.get(name), value) for setting in self._loaded.parameters]
-                keep &= np.array(fits, dtype=bool)[self._settings]
+                fits = [_matches(one, value) for one in (*known[name].values, None)]
+                keep &= np.array(fits, dtype=bool)[known[name].numbers][self._settings]
         return Results(self._loaded, self._rows[keep])
 
     def made_by(self, settings: Mapping[str, int]) -> Results:
         """The runs of the settings with these keys, so many repetitions of each: those of one specification."""
-        content = self._loaded.content
-        wanted = np.array([settings.get(key.decode(), 0) for key in content.settings["key"].tolist()], dtype=np.int64)
-        return Results(self._loaded, self._rows[content.runs["repetition"][self._rows] < wanted[self._settings]])
+        keys = self._loaded.texts("key").tolist()
+        wanted = np.array([settings.get(key.decode(), 0) for key in keys], dtype=np.int64)
+        repetitions = self._loaded.numbers("repetition")[self._rows]
+        return Results(self._loaded, self._rows[repetitions < wanted[self._settings]])
 
-    def _short(self, name: str) -> list[Any]:
-        values = self._loaded.content.runs[name][self._rows]
-        return list(np.array(OUTCOMES, dtype=object)[values] if name == "outcome" else values.tolist())
+    @cached_property
+    def _outcomes(self) -> NDArray[Any]:
+        return np.array(OUTCOMES, dtype=object)[self._loaded.numbers("outcome")[self._rows]]
 
     def table(self) -> dict[str, NDArray[Any]]:
         """A row a run: its parameters, repetition, outcome, last round, and errors and objective recorded last."""
-        columns: dict[str, NDArray[Any]] = {}
-        for name in self.parameters:
-            values = [setting.get(name) for setting in self._loaded.parameters]
-            columns[name] = _column(values)[self._settings]
-        columns["repetition"] = self._loaded.content.runs["repetition"][self._rows]
-        columns["outcome"] = np.array(self._short("outcome"), dtype=object)
-        columns["round"] = self._loaded.content.runs["round"][self._rows]
-        columns["seconds"] = self._loaded.content.runs["seconds"][self._rows]
+        columns = {name: self._loaded.parameters[name].column()[self._settings] for name in self.parameters}
+        columns["repetition"] = self._loaded.numbers("repetition")[self._rows]
+        columns["outcome"] = self._outcomes
+        columns["round"] = self._loaded.numbers("round")[self._rows]
+        columns["seconds"] = self._loaded.numbers("seconds")[self._rows]
         for name in RECORDED:
             columns[name] = self._last(name)
         with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
@@ -144,18 +200,44 @@ class Results:
         return columns
 
     def _last(self, name: str) -> Array:
-        return self._loaded.columns[name].last(self._rows)
+        return self._loaded.rows("runs", name).last(self._rows)
 
     def records(self) -> dict[str, NDArray[Any]]:
         """A row a run and recorded round, tidy: parameters, repetition, round, errors, objective."""
-        counts = np.array([run.rounds.size for run in self], dtype=np.int64)
         table = self.table()
-        short = {name: np.repeat(table[name], counts) for name in (*self.parameters, "repetition", "outcome")}
-        runs = list(self)
-        columns = {"round": _end_to_end([run.rounds for run in runs], np.int64)}
-        for name in MEASURES:
-            columns[name] = _end_to_end([getattr(run, name) for run in runs], np.float64)
-        return short | columns
+        counts = self._loaded.rows("runs", "consensus").lengths[self._rows]
+        columns = {name: np.repeat(table[name], counts) for name in (*self.parameters, "repetition", "outcome")}
+        planned = self._loaded.rows("settings", "rounds")
+        columns["round"] = planned.values[spans(planned.starts[self._settings], counts)]
+        along = {name: self._along(name, counts) for name in RECORDED}
+        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
+            columns["optimality"] = along["consensus"] + along["distance"]
+        return columns | along
+
+    def _along(self, name: str, counts: NDArray[np.int64]) -> Array:
+        """What was recorded in so many rounds of each run, end to end; NaN of runs that did not record it."""
+        found = self._loaded.rows("runs", name)
+        has = found.lengths[self._rows] > 0
+        values = np.full(counts.sum(), np.nan)
+        values[np.repeat(has, counts)] = found.values[spans(found.starts[self._rows[has]], counts[has])]
+        return values
+
+    def _groups(self, by: Sequence[str]) -> list[tuple[dict[str, Any], NDArray[np.int64]]]:
+        """The runs that have the same values of some parameters, or of all that vary: these values, and which runs."""
+        for name in by:
+            known_name("by", name, sorted(self.parameters))
+        names = list(by) or self.varying
+        known = self._loaded.parameters
+        # By the texts of values, for lists cannot be compared otherwise.
+        marks = np.zeros((self._loaded.texts("key").size, len(names)), dtype=np.int64)
+        for k, name in enumerate(names):
+            texts = [repr(value) for value in (*known[name].values, None)]
+            marks[:, k] = np.array([texts.index(text) for text in texts])[known[name].numbers]
+        _, group = np.unique(marks, axis=0, return_inverse=True) if names else (None, np.zeros(len(marks), dtype=int))
+        order = np.argsort(group[self._settings], kind="stable")
+        cuts = np.flatnonzero(np.diff(group[self._settings][order])) + 1
+        members = sorted(np.split(order, cuts), key=lambda rows: int(rows[0])) if len(self) else []
+        return [({name: known[name].of(self._settings[rows[0]]) for name in names}, rows) for rows in members]
 
     def means(self, *by: str, measure: str = "optimality") -> list[Mean]:
         """The mean of the last recorded error over the repetitions that completed, with its spread, for each setting.
@@ -163,16 +245,11 @@ class Results:
         With parameters in `by` the runs are grouped by those alone.
         """
         known_name("measure", measure, MEASURES)
-        for name in by:
-            known_name("by", name, sorted(self.parameters))
-        table = self.table()
+        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
+            found = self._last("consensus") + self._last("distance") if measure == "optimality" else self._last(measure)
         # What a run that diverged recorded last says nothing of its end.
-        ends = np.where(table["outcome"] == COMPLETED, table[measure], np.nan)
-        names = list(by) or self.varying
-        groups: dict[tuple[str, ...], list[int]] = {}
-        for row in range(len(self)):
-            groups.setdefault(tuple(repr(table[name][row]) for name in names), []).append(row)
-        return [Mean.of({name: table[name][rows[0]] for name in names}, ends[rows]) for rows in groups.values()]
+        ends = np.where(self._outcomes == COMPLETED, found, np.nan)
+        return [Mean.of(label, ends[rows]) for label, rows in self._groups(by)]
 
     def curves(self, *by: str, measure: str = "optimality") -> list[Curve]:
         """The mean of an error along the rounds, with its spread, for each setting or each value of `by`.
@@ -180,18 +257,12 @@ class Results:
         A curve ends where the first of its runs does.
         """
         known_name("measure", measure, MEASURES)
-        for name in by:
-            known_name("by", name, sorted(self.parameters))
-        names = list(by) or self.varying
-        groups: dict[tuple[str, ...], list[Run]] = {}
-        for run in self:
-            groups.setdefault(tuple(repr(run.parameters.get(name)) for name in names), []).append(run)
         found = []
-        for runs in groups.values():
+        for label, rows in self._groups(by):
+            runs = [self[row] for row in rows.tolist()]
             planned = runs[0].planned
             if any(not np.array_equal(run.planned, planned) for run in runs):
                 raise ArgumentError("by", by, "the runs of a group were recorded at different rounds; name more")
-            label = {name: runs[0].parameters.get(name) for name in names}
             values = np.stack([_filled(getattr(run, measure), planned.size) for run in runs])
             found.append(Curve(label, planned, values))
         return found
@@ -226,8 +297,8 @@ class Results:
 
     def summary(self) -> str:
         """Outcomes, what varies, and the mean final error of each setting, as an aligned table."""
-        outcomes = self._short("outcome")
-        counts = ", ".join(f"{outcomes.count(name):,} {name}" for name in OUTCOMES if name in outcomes)
+        there = {name: int((self._outcomes == name).sum()) for name in OUTCOMES}
+        counts = ", ".join(f"{count:,} {name}" for name, count in there.items() if count)
         lines = [f"{len(self):,} runs of {np.unique(self._settings).size:,} settings: {counts or 'none'}", ""]
         judged = self._judged()
         means = self.means(measure=judged)
@@ -259,15 +330,16 @@ class Results:
     def digest(self) -> str:
         """A digest of everything but wall times, machines and versions: equal for equal results."""
         found = hashlib.sha256()
-        content = self._loaded.content
-        runs = {name: column for name, column in content.runs.items() if name not in OF_THE_MAKING}
-        for name, column in sorted((content.settings | runs).items()):
+        loaded = self._loaded
+        short = {name: loaded.texts(name) for name in SETTING_TEXTS}
+        short |= {name: loaded.numbers(name) for name in RUN_NUMBERS if name not in OF_THE_MAKING}
+        for name, column in sorted(short.items()):
             found.update(f"{name} {column.shape} {column.dtype}".encode())
-            found.update(column.tobytes())
-        for name in (*RUN_RAGGED, *SETTING_RAGGED):
-            ragged = (self._loaded.columns | self._loaded.setting_columns)[name]
-            found.update(ragged.values.tobytes())
-            found.update(ragged.starts.tobytes())
+            found.update(np.ascontiguousarray(column).data.cast("B") if column.size else b"")
+        for table, names in RAGGED.items():
+            for name in names:
+                for array in loaded.rows(table, name):
+                    found.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
         return found.hexdigest()
 
 
@@ -280,24 +352,25 @@ class Run:
 
     @property
     def _setting(self) -> int:
-        return int(self._loaded.content.runs["setting"][self._row])
+        return int(self._loaded.numbers("setting")[self._row])
 
     def _column(self, name: str) -> NDArray[Any]:
-        return self._loaded.columns[name].row(self._row)
+        return self._loaded.rows("runs", name).row(self._row)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """What defines it, but for the repetition."""
-        return self._loaded.parameters[self._setting]
+        found = self._loaded.parameters.items()
+        return {name: parameter.of(self._setting) for name, parameter in found if parameter.numbers[self._setting] >= 0}
 
     @property
     def repetition(self) -> int:
-        return int(self._loaded.content.runs["repetition"][self._row])
+        return int(self._loaded.numbers("repetition")[self._row])
 
     @property
     def outcome(self) -> str:
         """``"completed"``, ``"diverged"`` or ``"failed"``."""
-        return OUTCOMES[self._loaded.content.runs["outcome"][self._row]]
+        return OUTCOMES[self._loaded.numbers("outcome")[self._row]]
 
     @property
     def message(self) -> str:
@@ -307,7 +380,7 @@ class Run:
     @property
     def planned(self) -> NDArray[np.int64]:
         """The rounds that were to be recorded."""
-        return self._loaded.setting_columns["rounds"].row(self._setting)
+        return self._loaded.rows("settings", "rounds").row(self._setting)
 
     @property
     def rounds(self) -> NDArray[np.int64]:
@@ -368,21 +441,20 @@ class Run:
     @property
     def ledger(self) -> Ledger | None:
         """What was promised and spent; None for a run without a budget."""
-        variances = self._loaded.setting_columns["variances"].row(self._setting)
-        fields = ledger_fields(self._loaded.content.settings["ledger"][self._setting], variances)
+        variances = self._loaded.rows("settings", "variances").row(self._setting)
+        fields = ledger_fields(self._loaded.texts("ledger")[self._setting], variances)
         return None if fields is None else Ledger.from_dict(fields)
 
     @property
     def seconds(self) -> float:
         """Its share of the time its blocks took."""
-        return float(self._loaded.content.runs["seconds"][self._row])
+        return float(self._loaded.numbers("seconds")[self._row])
 
     @property
     def provenance(self) -> dict[str, Any]:
         """Versions, machine, date and specification it was made by, with the data's fingerprint."""
-        content = self._loaded.content
-        session: dict[str, Any] = json.loads(content.sessions[content.runs["session"][self._row]])
-        data: dict[str, Any] = json.loads(content.settings["provenance"][self._setting])
+        session: dict[str, Any] = json.loads(self._loaded.sessions[self._loaded.numbers("session")[self._row]])
+        data: dict[str, Any] = json.loads(self._loaded.texts("provenance")[self._setting])
         return session | data
 
 
@@ -472,15 +544,6 @@ def _of_data(values: dict[str, Any]) -> dict[str, Any]:
     return {"data": label} | rest
 
 
-def _parameters(content: Content) -> list[dict[str, Any]]:
-    """Of each setting, flat; where some differ in data or version alone, with those."""
-    found = [flat(json.loads(text)) for text in content.settings["parameters"].tolist()]
-    if np.unique(content.settings["identity"]).size == len(found):
-        return found
-    provenances = (json.loads(text) for text in content.settings["provenance"].tolist())
-    return [setting | provenance for setting, provenance in zip(found, provenances, strict=True)]
-
-
 def shown(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -491,19 +554,6 @@ def _matches(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, list | tuple | set | range | np.ndarray) and not isinstance(value, list):
         return any(_matches(value, one) for one in wanted)
     return bool(np.array_equal(value, wanted)) if isinstance(value, list) else value == wanted
-
-
-def _column(values: Sequence[Any]) -> NDArray[Any]:
-    """Numbers as numbers; anything else as objects."""
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return np.array(values)
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
-
-
-def _end_to_end(arrays: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-    return np.concatenate(arrays).astype(dtype) if arrays else np.zeros(0, dtype)
 
 
 def _filled(values: NDArray[Any], length: int) -> Array:

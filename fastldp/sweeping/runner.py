@@ -21,15 +21,14 @@ from fastldp.errors import BackendError, StoreError
 from fastldp.solve import stop_on_interrupt
 from fastldp.sweeping import backends
 from fastldp.sweeping import spec as specs
+from fastldp.sweeping.agenda import Agenda
 from fastldp.sweeping.backends import Backend, backend_of
 from fastldp.sweeping.disk import free_bytes
-from fastldp.sweeping.layout import OUTCOMES
-from fastldp.sweeping.packing import Shape, blocks_of, tasks_of
+from fastldp.sweeping.packing import tasks_of, wave_of
 from fastldp.sweeping.progress import Progress
-from fastldp.sweeping.setting import Setting
 from fastldp.sweeping.spec import Spec
-from fastldp.sweeping.store import NOTHING, SettingRow, Standings, Store, Stored, parts_of, real_path
-from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING, Batch, Leg, Pending, rehearse
+from fastldp.sweeping.store import SettingRow, Standings, Store, Stored, parts_of, real_path
+from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING, Batch, Leg, rehearse
 from fastldp.validation import integer, real
 
 # How long a run may go on before what it has is written: what a kill can lose.
@@ -40,8 +39,6 @@ COMMIT_SECONDS = 1.0
 MOST_LOSSES = 5
 # How long each kind of block is tried for an estimate.
 REHEARSAL_SECONDS = 0.1
-
-Runs = dict[tuple[str, int], Pending]
 
 
 @dataclass(frozen=True)
@@ -141,29 +138,24 @@ def forecast(
     _check_jobs(n_jobs)
     read = specs.read(spec, given, quick=quick, synthetic=synthetic)
     target = real_path(path)
-    stored = Stored(target)
-    missing, found = _missing(read, stored, retry=retry)
+    agenda = Agenda(read, _standings(read, Stored(target)), retry=retry)
     slots = backend_of("threads", read.grounds, n_jobs, None).slots
-    blocks = blocks_of(missing.values(), read.grounds, read.shapes)
-    kinds: dict[Any, float] = {}
+    blocks = agenda.blocks()
     seconds = 0.0
-    for estimate, block in blocks:
-        shape = read.shapes[block[0].setting.key]
-        kind = shape.mates, shape.local_steps, len(block) > 8
-        if kind not in kinds:
-            ground = read.grounds[block[0].setting.ground]
-            kinds[kind] = rehearse(ground, block, REHEARSAL_SECONDS) / shape.nanoseconds
-        seconds += estimate * kinds[kind]
+    for first, alike in agenda.examples(blocks):
+        block = agenda.pending(blocks, first)
+        ground, shape = read.grounds[blocks.grounds[first]], read.shapes[block[0].setting.key]
+        seconds += rehearse(ground, block, REHEARSAL_SECONDS) / shape.nanoseconds * float(blocks.seconds[alike].sum())
     return Forecast(
         settings=len(read.settings),
-        runs=len(read.settings) * read.repetitions,
-        found=found,
-        begun=sum(run.done > 0 for run in missing.values()),
-        failed=_found(read, stored, FAILED),
-        blocks=len(blocks),
-        rounds=sum(run.setting.rounds - run.done for run in missing.values()),
-        seconds=seconds / min(slots, max(1, len(blocks))),
-        bytes=_bytes(read, missing),
+        runs=agenda.wanted,
+        found=agenda.wanted - len(agenda),
+        begun=agenda.begun,
+        failed=agenda.count(FAILED),
+        blocks=blocks.size,
+        rounds=agenda.rounds,
+        seconds=seconds / min(slots, max(1, blocks.size)),
+        bytes=_bytes(read, agenda),
         slots=slots,
     )
 
@@ -241,36 +233,35 @@ def sweep(
     with Store(target, session=session, lock=lock, shared=shared) as store, stop_on_interrupt() as stop:
         if not mix:
             _refuse_mixture(store.stored, read, target)
-        missing, found = _missing(read, store.stored, retry=retry)
-        unsound = _found(read, store.stored, DIVERGED) + (0 if retry else _found(read, store.stored, FAILED))
-        _refuse_full_disk(read, missing, target)
-        resumed = sum(run.done > 0 for run in missing.values())
-        total = sum(run.setting.rounds - run.done for run in missing.values())
-        with Progress(len(missing), total, show=progress) as bar:
-            bar.tell(f"{len(read.settings) * read.repetitions:,} runs wanted, {found:,} found in {target}")
-            writer = _Writer(store, read, missing, bar)
-            if missing:
-                _compile(read, missing, stop)
+        agenda = Agenda(read, _standings(read, store.stored), retry=retry)
+        found, resumed = agenda.wanted - len(agenda), agenda.begun
+        unsound = agenda.count(DIVERGED) + (0 if retry else agenda.count(FAILED))
+        _refuse_full_disk(read, agenda, target)
+        with Progress(len(agenda), agenda.rounds, show=progress) as bar:
+            bar.tell(f"{agenda.wanted:,} runs wanted, {found:,} found in {target}")
+            writer = _Writer(store, read, agenda, bar)
+            if agenda:
+                _compile(read, agenda, stop)
                 worker = backend_of(backend, read.grounds, n_jobs, address)
                 with closing(worker):
                     try:
-                        _drive(worker, read, missing, writer, stop, leg_seconds, bar)
+                        _drive(worker, agenda, writer, stop, leg_seconds, bar)
                     finally:
                         writer.commit()
             store.fold()
             # Nothing is reported that was not seen in the file.
-            store.confirm([setting.key for setting in read.settings], writer.outcome)
+            store.confirm([setting.key for setting in read.settings], agenda.outcomes)
     return Report(
         path=os.fspath(path),
-        runs=len(read.settings) * read.repetitions,
+        runs=agenda.wanted,
         found=found,
         completed=writer.counts[COMPLETED],
         diverged=writer.counts[DIVERGED],
         failed=writer.counts[FAILED],
         resumed=resumed,
-        missing=len(missing),
+        missing=len(agenda),
         unsound=unsound,
-        interrupted=stop.is_set() and bool(missing),
+        interrupted=stop.is_set() and bool(agenda),
         rounds=writer.rounds,
         seconds=time.perf_counter() - began,
     )
@@ -279,8 +270,8 @@ def sweep(
 class _Writer:
     """Takes what workers give back, and writes it a part at a time; what it has counted is on the disk."""
 
-    def __init__(self, store: Store, spec: Spec, missing: Runs, bar: Progress) -> None:
-        self._store, self._missing, self._bar = store, missing, bar
+    def __init__(self, store: Store, spec: Spec, agenda: Agenda, bar: Progress) -> None:
+        self._store, self._agenda, self._bar = store, agenda, bar
         self._settings = {setting.key: setting for setting in spec.settings}
         self._cards = spec.cards
         self._legs: list[Leg] = []
@@ -288,21 +279,13 @@ class _Writer:
         self._last = time.perf_counter()
         self.counts = dict.fromkeys((COMPLETED, DIVERGED, FAILED, RUNNING), 0)
         self.rounds = 0
-        self._places = {setting.key: row for row, setting in enumerate(spec.settings)}
-        self.outcome = np.full((len(spec.settings), spec.repetitions), NOTHING, dtype=np.int8)
-        """How each run ended that was written, (settings, repetitions)."""
 
     def take(self, batch: Batch) -> None:
         for key, ledger in batch.ledgers.items():
             if key not in self._rows or ledger is not None:
                 self._rows[key] = SettingRow(self._cards[key], ledger, self._settings[key].timetable.rounds)
-        for leg in batch.legs:
-            self._legs.append(leg)
-            place = leg.key, leg.repetition
-            if leg.outcome == RUNNING:
-                self._missing[place] = self._missing[place]._replace(done=leg.end, memory=leg.columns["memory"])
-            else:
-                del self._missing[place]
+        self._legs += batch.legs
+        self._agenda.take(batch.legs)
         self.rounds += batch.rounds
         self._bar.advance(batch.rounds)
         if time.perf_counter() - self._last >= COMMIT_SECONDS:
@@ -316,26 +299,16 @@ class _Writer:
         self._rows = {}
         for leg in legs:
             self.counts[leg.outcome] += 1
-            if leg.outcome != RUNNING:
-                self.outcome[self._places[leg.key], leg.repetition] = OUTCOMES.index(leg.outcome)
         self._bar.finished(sum(leg.outcome != RUNNING for leg in legs))
         self._store.tidy()
         self._last = time.perf_counter()
 
 
-def _drive(
-    worker: Backend,
-    spec: Spec,
-    missing: Runs,
-    writer: _Writer,
-    stop: threading.Event,
-    leg: float,
-    bar: Progress,
-) -> None:
+def _drive(worker: Backend, agenda: Agenda, writer: _Writer, stop: threading.Event, leg: float, bar: Progress) -> None:
     """Wave after wave of tasks, until nothing is missing; what a lost worker had is still missing, and comes again."""
     losses = 0
-    while missing and not stop.is_set():
-        tasks = tasks_of(blocks_of(missing.values(), spec.grounds, spec.shapes), worker.slots, leg)
+    while agenda and not stop.is_set():
+        tasks = tasks_of(agenda, wave_of(agenda.blocks(), worker.slots, leg), worker.slots, leg)
         try:
             with closing(worker.stream(tasks, stop, leg)) as batches:
                 for batch in batches:
@@ -360,26 +333,6 @@ def _take(batch: Batch, writer: _Writer, stop: threading.Event) -> None:
         raise
 
 
-def _missing(spec: Spec, stored: Stored, *, retry: bool) -> tuple[Runs, int]:
-    """The runs that are still to be made, and how many are there."""
-    missing: Runs = {}
-    standings = _standings(spec, stored)
-    for (row, repetition), code in np.ndenumerate(standings.outcome):
-        setting = spec.settings[row]
-        if code == NOTHING:
-            missing[setting.key, repetition] = Pending(setting, repetition)
-        elif OUTCOMES[code] == RUNNING or (OUTCOMES[code] == FAILED and retry):
-            memory = standings.memories.get((row, repetition))
-            done = int(standings.done[row, repetition]) if memory is not None else 0
-            missing[setting.key, repetition] = Pending(setting, repetition, done, memory)
-    return missing, len(spec.settings) * spec.repetitions - len(missing)
-
-
-def _found(spec: Spec, stored: Stored, outcome: str) -> int:
-    """How many of the runs that are wanted the file has with this outcome."""
-    return int((_standings(spec, stored).outcome == OUTCOMES.index(outcome)).sum())
-
-
 def _standings(spec: Spec, stored: Stored) -> Standings:
     return stored.standings([setting.key for setting in spec.settings], spec.repetitions)
 
@@ -399,10 +352,10 @@ def _refuse_mixture(stored: Stored, spec: Spec, path: Path) -> None:
         )
 
 
-def _refuse_full_disk(spec: Spec, missing: Runs, path: Path) -> None:
+def _refuse_full_disk(spec: Spec, agenda: Agenda, path: Path) -> None:
     # Folding needs room for a copy of what there is.
     there = path.stat().st_size if path.exists() else 0
-    needed, free = _bytes(spec, missing) + there, free_bytes(path)
+    needed, free = _bytes(spec, agenda) + there, free_bytes(path)
     if needed > free:
         raise StoreError(
             f"{path}: about {size(needed)} are needed and {size(free)} are free; record fewer rounds, or choose "
@@ -410,31 +363,27 @@ def _refuse_full_disk(spec: Spec, missing: Runs, path: Path) -> None:
         )
 
 
-def _bytes(spec: Spec, missing: Runs) -> int:
+def _bytes(spec: Spec, agenda: Agenda) -> int:
     """What the file will grow by, without compression, which does not shrink noise by much."""
-    runs = 0
-    for run in missing.values():
-        setting = run.setting
-        problem = spec.grounds[setting.ground].subjects[0].problem
-        d = problem.d
-        a_record = 2 + len(problem.measures) * setting.wanted.objective + d * setting.wanted.models
-        runs += 8 * (a_record * setting.timetable.rounds.size + d + 16)
-    settings = {run.setting.key: run.setting for run in missing.values()}
-    return runs + sum(
-        8 * (s.rounds * (s.budget is not None) + s.timetable.rounds.size) + 1000 for s in settings.values()
-    )
+    of_problem = [
+        [(len(subject.problem.measures), subject.problem.d) for subject in ground.subjects] for ground in spec.grounds
+    ]
+    a_run, a_setting = np.zeros((2, len(spec.settings)), dtype=np.int64)
+    for row, setting in enumerate(spec.settings):
+        measures, d = of_problem[setting.ground][setting.subject]
+        records, wanted = setting.timetable.rounds.size, setting.wanted
+        a_run[row] = 8 * ((2 + measures * wanted.objective + d * wanted.models) * records + d + 16)
+        a_setting[row] = 8 * (setting.rounds * (setting.budget is not None) + records) + 1000
+    runs = agenda.of_settings
+    return int(runs @ a_run + (runs > 0) @ a_setting)
 
 
-def _compile(spec: Spec, missing: Runs, stop: threading.Event) -> None:
+def _compile(spec: Spec, agenda: Agenda, stop: threading.Event) -> None:
     """Every kind of block once, here: workers that compile at the same time write the same cache."""
-    seen: set[Any] = set()
-    for _, block in blocks_of(missing.values(), spec.grounds, spec.shapes):
-        shape: Shape = spec.shapes[block[0].setting.key]
-        kind = shape.mates, len(block) > 8
-        if kind not in seen and not stop.is_set():
-            seen.add(kind)
-            setting: Setting = block[0].setting
-            rehearse(spec.grounds[setting.ground], block)
+    blocks = agenda.blocks()
+    for first, _ in agenda.examples(blocks):
+        if not stop.is_set():
+            rehearse(spec.grounds[blocks.grounds[first]], agenda.pending(blocks, first))
 
 
 def _session(spec: Spec, backend: str) -> dict[str, Any]:

@@ -8,9 +8,10 @@ again, and with it any P pages in a row. What lies where follows from the size o
 
 from __future__ import annotations
 
+import io
 import struct
 import zlib
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +74,7 @@ class Sealed(NamedTuple):
     """The pages of the file that had to be made again, if any."""
 
 
-def seal(file: BinaryIO) -> None:
+def seal(file: io.RawIOBase | io.BytesIO) -> None:
     """Add padding, parity and seal to a file that can be read and written."""
     length = file.seek(0, 2)
     places = _Places.of_content(max(1, -(-length // PAGE)))

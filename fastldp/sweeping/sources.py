@@ -12,8 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from fastldp import datasets
+from fastldp.archives import read_arrays
 from fastldp.datasets.loading import NAMES
-from fastldp.errors import ArgumentError, FileFormatError
+from fastldp.errors import ArgumentError
 from fastldp.sweeping.document import Table
 from fastldp.validation import integer, known_name
 
@@ -132,8 +133,5 @@ def _from_file(path: Path) -> tuple[Any, Any]:
     """A and b of an .npz file, or of a LIBSVM file."""
     if path.suffix != ".npz":
         return _pair(datasets.load(path.name, path=path))
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return archive["A"], archive["b"]
-    except (OSError, ValueError, KeyError, EOFError) as error:
-        raise FileFormatError(f"{path}: not an .npz file with arrays A and b ({error})") from None
+    arrays = read_arrays(path, "write it with np.savez(file, A=A, b=b)", ("A", "b"))
+    return arrays["A"], arrays["b"]

@@ -13,8 +13,7 @@ import json
 import os
 import secrets
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from fastldp.errors import DamagedError, DamageWarning, StoreError
 from fastldp.sweeping import disk, layout
-from fastldp.sweeping.layout import OUTCOMES, RUN_RAGGED, SETTING_TEXTS, Content, File, Ragged, texts
+from fastldp.sweeping.layout import OUTCOMES, RAGGED, File, Ragged, Tables, texts
 from fastldp.sweeping.lock import Lock
 from fastldp.sweeping.merging import Merged, uncovered
 from fastldp.sweeping.setting import Card, canonical
@@ -34,6 +33,7 @@ MANY_PARTS = 64
 # So often a reader begins again because a writer has merged meanwhile.
 ATTEMPTS = 100
 NOTHING = -1
+EMPTY = np.zeros(0)
 
 
 class Standings(NamedTuple):
@@ -53,16 +53,15 @@ class Stored:
     def __init__(self, path: Path) -> None:
         path = real_path(path)
         refuse_foreign(path)
-        with opened(path) as files:
-            merged = Merged(files, in_order=False)
-            content = merged.content
-            self._settings = content.settings
-            whole = np.flatnonzero(merged.whole)
-            self._runs = {name: content.runs[name][whole] for name in ("setting", "repetition", "outcome", "round")}
-            memory = merged.run_column("memory").ragged()
-            remembered = np.flatnonzero(memory.lengths[whole])
-            self._memories = {row: memory.row(whole[row]).copy() for row in remembered.tolist()}
-            self.damaged = any(file.damage for file in files)
+        files = files_of(path)
+        merged = Merged(files, in_order=False)
+        self._settings = {name: merged.texts(name) for name in ("key", "identity", "provenance")}
+        whole = np.flatnonzero(merged.whole)
+        self._runs = {name: merged.numbers(name)[whole] for name in ("setting", "repetition", "outcome", "round")}
+        memory = merged.rows("runs", "memory").ragged()
+        remembered = np.flatnonzero(memory.lengths[whole])
+        self._memories = {row: memory.row(whole[row]).copy() for row in remembered.tolist()}
+        self.damaged = any(file.damage for file in files)
 
     def standings(self, keys: Sequence[str], repetitions: int) -> Standings:
         """How far the repetitions of the settings with these keys have come."""
@@ -142,7 +141,7 @@ class Store:
         """Keep legs for good: when this returns they are on the disk."""
         if legs:
             keys = list(dict.fromkeys(leg.key for leg in legs))
-            self._write(self._next_part(), *_tables(legs, [(key, settings[key]) for key in keys], self._session))
+            self._write(self._next_part(), _Legs(legs, [(key, settings[key]) for key in keys], self._session))
 
     def tidy(self) -> None:
         """Merge, where there are many files, those that are small beside the others."""
@@ -175,17 +174,14 @@ class Store:
 
     def _merge(self, parts: Sequence[Path], target: Path) -> None:
         """Parts, and the target where it is there, into the target; then the parts are removed."""
-        with disk.in_words(self.path), ExitStack() as stack:
+        with disk.in_words(self.path):
             sources = [_main(target)] if target.exists() else []
             sources += [file for part in parts if (file := _part(part)) is not None]
-            for file in sources:
-                stack.enter_context(file)
-            merged = Merged(sources, in_order=target == self.path)
-            columns = merged.setting_columns(), merged.run_columns()
-            self._write(target, merged.content, *columns, in_order=target == self.path)
-            if lacking := uncovered(stack.enter_context(File(target)), sources):
+            in_order = target == self.path
+            self._write(target, Merged(sources, in_order=in_order), in_order=in_order)
+            if lacking := uncovered(File(target), sources):
                 raise StoreError(
-                    f"{target}: {lacking:,} pieces of runs did not get there; the parts are kept: report this"
+                    f"{target}: {lacking:,} pieces of runs did not get there; the parts are kept; report this"
                 )
             for part in parts:
                 disk.remove(part)
@@ -194,9 +190,9 @@ class Store:
         self._count += 1
         return self.folder / f"part-{self._name}-{self._count:08d}.h5"
 
-    def _write(self, path: Path, *tables: Any, in_order: bool = False) -> None:
+    def _write(self, path: Path, tables: Tables, *, in_order: bool = False) -> None:
         with disk.in_words(self.path), disk.Draft(self.folder / f".tmp-{path.name}", self._mode) as draft:
-            layout.write(draft, *tables, in_order=in_order)
+            layout.write(draft, tables, in_order=in_order)
             draft.publish(path)
 
 
@@ -218,42 +214,37 @@ def refuse_foreign(path: Path) -> None:
     if path.is_dir():
         raise StoreError(f"{path}: a folder; give the name of a file")
     if path.exists():
-        _main(path).close()
+        _main(path)
 
 
-@contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[list[File]]:
-    """The file and its parts, open for reading, while another process may be merging them; damage is told of."""
+def files_of(path: str | os.PathLike[str]) -> list[File]:
+    """The file and its parts, while another process may be merging them; where they are damaged, that is told."""
     path = real_path(path)
     for attempt in range(ATTEMPTS):
         last = attempt == ATTEMPTS - 1
-        with ExitStack() as stack:
-            parts = parts_of(path)
-            try:
-                # The parts first: they vanish only after another file has what they hold.
-                found = [_part(part) for part in parts]
-                files = [stack.enter_context(file) for file in found if file is not None]
-                if path.exists():
-                    files.insert(0, stack.enter_context(_main(path)))
-            except OSError as error:
-                if last or error.errno not in (errno.ENOENT, errno.ESTALE):
-                    raise
-                continue
-            # A list of a folder is not made in one moment: a part may have come and others gone meanwhile.
-            if set(parts) - set(parts_of(path)) and not last:
-                continue
-            for part, file in zip(parts, found, strict=True):
-                if file is None:
-                    _tell(f"{part}: damaged beyond repair; the runs it had are missing, and a sweep makes them again")
-            for file in files:
-                if file.damage:
-                    _tell(file.damage)
-            yield files
-            return
+        parts = parts_of(path)
+        try:
+            # The parts first: they vanish only after another file has what they hold.
+            found = [(part, _part(part)) for part in parts]
+            if path.exists():
+                found.insert(0, (path, _main(path)))
+        except OSError as error:
+            if last or error.errno not in (errno.ENOENT, errno.ESTALE):
+                raise
+            continue
+        # A list of a folder is not made in one moment: a part may have come and others gone meanwhile.
+        if last or not set(parts) - set(parts_of(path)):
+            break
+    for name, file in found:
+        if file is None:
+            _tell(f"{name}: damaged beyond repair; the runs it had are missing, and a sweep makes them again")
+        elif file.damage:
+            _tell(file.damage)
+    return [file for _, file in found if file is not None]
 
 
 def _tell(damage: str) -> None:
-    warnings.warn(damage, DamageWarning, stacklevel=5)
+    warnings.warn(damage, DamageWarning, stacklevel=4)
 
 
 def _main(path: Path) -> File:
@@ -273,47 +264,57 @@ def _part(path: Path) -> File | None:
         return None
 
 
-def _tables(
-    legs: Sequence[Leg], settings: Sequence[tuple[str, SettingRow]], session: Mapping[str, Any]
-) -> tuple[Content, dict[str, Ragged], dict[str, Ragged]]:
-    """Legs and their settings as a file has them."""
-    machines = sorted({leg.machine for leg in legs})
-    place = {key: k for k, (key, _) in enumerate(settings)}
-    written: dict[str, list[bytes]] = {name: [] for name in SETTING_TEXTS}
-    for key, row in settings:
-        scalars = None if row.ledger is None else {k: _plain(v) for k, v in row.ledger.items() if k != "shape"}
-        for name, text in (
-            ("key", key),
-            ("identity", row.card.identity),
-            ("parameters", row.card.text),
-            ("provenance", canonical(row.card.provenance)),
-            ("ledger", canonical(scalars)),
-        ):
-            written[name].append(text.encode())
-    runs = {
-        "setting": np.array([place[leg.key] for leg in legs]),
-        "repetition": np.array([leg.repetition for leg in legs]),
-        "begin": np.array([leg.begin for leg in legs]),
-        "round": np.array([leg.end for leg in legs]),
-        "outcome": np.array([OUTCOMES.index(leg.outcome) for leg in legs], dtype=np.int8),
-        "session": np.array([machines.index(leg.machine) for leg in legs]),
-        "seconds": np.array([leg.seconds for leg in legs]),
-    }
-    content = Content(
-        {name: texts(column) for name, column in written.items()},
-        runs,
-        [canonical({**session, "machine": machine}).encode() for machine in machines],
-    )
-    empty = np.zeros(0)
-    setting_columns = {
-        "rounds": Ragged.of([row.rounds for _, row in settings], np.int64),
-        "variances": Ragged.of([empty if row.ledger is None else row.ledger["shape"] for _, row in settings]),
-    }
-    columns = [{**leg.columns, "message": np.frombuffer(leg.message.encode(), np.uint8)} for leg in legs]
-    run_columns = {
-        name: Ragged.of([column.get(name, empty) for column in columns], dtype) for name, dtype in RUN_RAGGED.items()
-    }
-    return content, setting_columns, run_columns
+class _Legs:
+    """Legs and their settings, as a file has them."""
+
+    def __init__(
+        self, legs: Sequence[Leg], settings: Sequence[tuple[str, SettingRow]], session: Mapping[str, Any]
+    ) -> None:
+        self._legs, self._settings = legs, settings
+        self._place = {key: k for k, (key, _) in enumerate(settings)}
+        self._machines = sorted({leg.machine for leg in legs})
+        self.sessions = [canonical({**session, "machine": machine}).encode() for machine in self._machines]
+
+    def texts(self, name: str) -> NDArray[Any]:
+        return texts([_text(name, key, row).encode() for key, row in self._settings])
+
+    def numbers(self, name: str) -> NDArray[Any]:
+        return np.array([self._number(name, leg) for leg in self._legs])
+
+    def _number(self, name: str, leg: Leg) -> float:
+        if name == "setting":
+            return self._place[leg.key]
+        if name == "session":
+            return self._machines.index(leg.machine)
+        if name == "outcome":
+            return OUTCOMES.index(leg.outcome)
+        number: float = getattr(leg, "end" if name == "round" else name)
+        return number
+
+    def rows(self, table: str, name: str) -> Ragged:
+        found: list[NDArray[Any]]
+        if table == "settings":
+            found = [row.rounds if name == "rounds" else _variances(row) for _, row in self._settings]
+        elif name == "message":
+            found = [np.frombuffer(leg.message.encode(), np.uint8) for leg in self._legs]
+        else:
+            found = [leg.columns.get(name, EMPTY) for leg in self._legs]
+        return Ragged.of(found, RAGGED[table][name])
+
+
+def _text(name: str, key: str, row: SettingRow) -> str:
+    if name == "key":
+        return key
+    if name == "provenance":
+        return canonical(row.card.provenance)
+    if name == "ledger":
+        return canonical(row.ledger and {field: _plain(v) for field, v in row.ledger.items() if field != "shape"})
+    return row.card.identity if name == "identity" else row.card.text
+
+
+def _variances(row: SettingRow) -> NDArray[np.float64]:
+    shape: NDArray[np.float64] = EMPTY if row.ledger is None else row.ledger["shape"]
+    return shape
 
 
 def _plain(value: Any) -> Any:

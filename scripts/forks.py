@@ -12,7 +12,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest import mock
@@ -66,7 +66,8 @@ class Forks:
         return self.sweeps > 0 and not self.faults.total()
 
     def run(self, kills: int) -> None:
-        with tqdm(total=kills, unit="kill", file=sys.stderr) as bar:
+        """So many, or fewer where Ctrl-C is pressed; then the last sweep is brought to its end."""
+        with tqdm(total=kills, unit="kill", file=sys.stderr) as bar, suppress(KeyboardInterrupt):
             while self.kills.total() < kills:
                 self._command_and_kill()
                 bar.update(self.kills.total() - bar.n)

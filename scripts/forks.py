@@ -89,7 +89,7 @@ class Forks:
         if self.sweeps % 2:
             shutil.copy(self._larger, self._path)
         self._bits, self._digest = self._references[self.sweeps % 2]
-        self._reported: set[Place] = set()
+        self._reported = {*bits_of(self._path)}
 
     def _command_and_kill(self, *, spare: bool = False) -> bool:
         """One command, killed unless it is faster; whether it came to its end."""

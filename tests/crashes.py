@@ -45,12 +45,24 @@ def failing(after: int) -> Iterator[None]:
         yield
 
 
+@dataclass
+class Promises:
+    """What sweeps have said is on the disk."""
+
+    reported: set[Place]
+    """Runs, as finished."""
+    reached: dict[tuple[str, int], int]
+    """The rounds of each run, by key of the setting and repetition."""
+
+
 @dataclass(frozen=True)
 class Scene:
     """A folder as it is before a sweep, the sweep, and what the file is when nothing happens to it."""
 
     name: str
     before: Tree
+    promised: Promises
+    """By whoever made that folder."""
     command: Spec
     reference: str
     bits: Bits
@@ -88,11 +100,24 @@ def scene(
     prepare(folder / FILE)
     before = tree_of(folder)
     command = read(*methods, **options)
+    rounds = reached(command, folder / FILE).items()
+    promised = Promises({*bits_of(folder / FILE)}, {place: done for place, done in rounds if done})
     with hasty(1000), meanwhile():  # the fold at the end is the only one
         sweep(command, folder / FILE)
     whole = folder / FILE
     found = fl.results(whole).digest()
-    return Scene(name, before, command, found, bits_of(whole), many_parts, in_memory, meanwhile)
+    return Scene(name, before, promised, command, found, bits_of(whole), many_parts, in_memory, meanwhile)
+
+
+def reached(command: Spec, path: Path) -> dict[tuple[str, int], int]:
+    """How many rounds of each run a file has."""
+    keys = [setting.key for setting in command.settings]
+    done = store.Stored(path).standings(keys, command.repetitions).done
+    return {
+        (key, repetition): int(done[k, repetition])
+        for k, key in enumerate(keys)
+        for repetition in range(command.repetitions)
+    }
 
 
 def read(*methods: str, **options: Any) -> Spec:
@@ -116,15 +141,12 @@ def begun_in_the_file(path: Path) -> None:
 
 @dataclass
 class Death:
-    """What a sweep had promised before it died or ended, on the disk it left."""
+    """The end of a sweep: the disk it left, and what had been promised until then."""
 
     disk: Disk
-    reported: set[Place]
-    """Runs, as finished."""
-    reached: dict[tuple[str, int], int]
-    """The rounds that were on the disk, of runs that had begun."""
+    promised: Promises
     error: Exception | None = None
-    """What it said where it ended otherwise."""
+    """What it said where it did not die."""
 
 
 def death(
@@ -133,15 +155,15 @@ def death(
     """Let a sweep run on a disk that begins with a tree, until it dies or ends."""
     folder = room / f"{next(FOLDERS)}"
     lay(start, folder)
-    reported = set(earlier.reported) if earlier else set()
-    reached = dict(earlier.reached) if earlier else {}
+    before = earlier.promised if earlier else scene.promised
+    promised = Promises({*before.reported}, {**before.reached})
 
     def kept(leg: Leg) -> None:
         place = leg.key, leg.repetition
-        reached[place] = max(leg.end, reached.get(place, 0))
+        promised.reached[place] = max(leg.end, promised.reached.get(place, 0))
 
-    died = Death(disk_at(folder), reported, reached)
-    with scene.set(), reporting(scene.command.cards, reported.update, kept), standing_in(died.disk, disk):
+    died = Death(disk_at(folder), promised)
+    with scene.set(), reporting(scene.command.cards, promised.reported.update, kept), standing_in(died.disk, disk):
         try:
             sweep(scene.command, folder / FILE)
         except Exception as error:
@@ -165,17 +187,16 @@ def judged(scene: Scene, room: Path, tree: Tree, died: Death) -> tuple[Verdict, 
     folder = room / f"{next(FOLDERS)}"
     lay(tree, folder)
     path = folder / FILE
+    reported = died.promised.reported
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = bits_of(path)
-            keys = [setting.key for setting in scene.command.settings]
-            done = store.Stored(path).standings(keys, scene.command.repetitions).done
+            found, there = bits_of(path), reached(scene.command, path)
     except Exception as error:
         return Verdict(unreadable=f"{type(error).__name__}: {error}"), 0
-    lost: list[Any] = [place for place in died.reported if found.get(place) != scene.bits[place]]
+    lost: list[Any] = [place for place in reported if found.get(place) != scene.bits[place]]
     lost += [place for place, bits in found.items() if bits != scene.bits.get(place)]
-    lost += [place for place, end in died.reached.items() if done[keys.index(place[0]), place[1]] < end]
+    lost += [place for place, done in died.promised.reached.items() if there[place] < done]
     going_on = Disk(folder)
     try:
         with warnings.catch_warnings(), scene.set(), standing_in(going_on, disk):
@@ -188,7 +209,7 @@ def judged(scene: Scene, room: Path, tree: Tree, died: Death) -> tuple[Verdict, 
     except Exception as error:
         different = f"{type(error).__name__}: {error}"
     shutil.rmtree(folder, ignore_errors=True)
-    return Verdict("", f"{len(lost)} of {len(died.reported)}" if lost else "", different), len(going_on.operations)
+    return Verdict("", f"{len(lost)} of {len(reported)}" if lost else "", different), len(going_on.operations)
 
 
 def moments(disk: Disk) -> Iterator[tuple[int, str, Moment]]:

@@ -82,6 +82,14 @@ def written(disk: Disk, nth: int) -> int:
     return [number for number, operation in enumerate(disk.operations) if operation.kind in WRITES][nth]
 
 
+def test_a_loss_of_power_after_the_end_loses_nothing(stage: Callable[[str], Scene], tmp_path: Path) -> None:
+    scene = stage("begun")
+    ended = crashes.death(scene, tmp_path, scene.before, Disk)
+    assert ended.promised.reported == {*scene.bits}
+    for _, tree in islice(ended.disk.power_losses(), 4):
+        assert crashes.judged(scene, tmp_path, tree, ended)[0] == Verdict()
+
+
 @pytest.mark.parametrize("code", ["ENOSPC", "EIO", "EDQUOT"])
 def test_a_disk_that_refuses_is_said_and_nothing_is_lost(
     code: str, stage: Callable[[str], Scene], tmp_path: Path
@@ -114,7 +122,7 @@ def test_a_disk_that_does_not_sync_loses_what_was_reported(stage: Callable[[str]
     scene = stage("fresh")
     half = len(crashes.death(scene, tmp_path, scene.before, Forgetful).disk.operations) // 2
     died = crashes.death(scene, tmp_path, scene.before, partial(Forgetful, at=half))
-    assert died.reported
+    assert died.promised.reported
     assert any(crashes.judged(scene, tmp_path, tree, died)[0].lost for _, tree in died.disk.power_losses())
 
 

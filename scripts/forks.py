@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import sys
+import threading
 import time
 import warnings
 from collections import Counter
@@ -36,6 +37,9 @@ class Forks:
     """
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
+        # A victim may die with the lock of its bar in hand: no other process must wait for that one.
+        tqdm.set_lock(threading.RLock())
+        tqdm.monitor_interval = 0
         self._chance = chance
         self.kills: Counter[str] = Counter()
         self.faults: Counter[str] = Counter()

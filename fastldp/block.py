@@ -18,6 +18,7 @@ from scipy import sparse
 
 from fastldp import blas
 from fastldp.algorithms import Schedule
+from fastldp.algorithms.program import Program
 from fastldp.composite import Composite
 from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import gradient, metrics, privatize, rounds
@@ -37,8 +38,11 @@ LANES = {"float64": 8, "float32": 16}
 LEAST_IN_COLUMN = 10
 # Laying out numbers for a kernel costs more than a short call of it takes: so many rounds at a time.
 ROUNDS_LAID = 1024
-# So many records wait at most before they are handed out to their runs.
+# So many records are made at most before they are handed out to their runs.
 MOST_RECORDS, MOST_RECORD_BYTES = 512, 16 * 2**20
+NEVER = 2**63 - 1
+# Arrays of fewer numbers lie side by side in one, each from a cache line on: there are many, and each alone costs.
+SMALL_ARRAY = 1024
 LOSS_CODES = {"logistic": gradient.LOGISTIC, "squared": gradient.SQUARED, "softmax": gradient.SOFTMAX}
 
 Samples = gradient.Samples | Network
@@ -95,14 +99,14 @@ class Runs:
     @property
     def lane_mates(self) -> tuple[Any, ...]:
         """What runs must have in common to share a block."""
-        return lane_mates(self.problem, self.schedule, self.timetable)
+        return lane_mates(self.problem, self.schedule.program, self.timetable, private=self.schedule.ledger is not None)
 
 
-def lane_mates(problem: Composite, schedule: Schedule, timetable: Timetable) -> tuple[Any, ...]:
+def lane_mates(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> tuple[Any, ...]:
     """What runs must have in common to share a block."""
     data = *map(id, problem.data), problem.loss, problem.dtype
-    code, kind = problem.regularizer.kernel_form(problem.d).code, schedule.program.kind
-    return *data, code, kind, release_mode(problem, schedule), timetable.worker
+    code = problem.regularizer.kernel_form(problem.d).code
+    return *data, code, program.kind, release_mode(problem, private=private), timetable.worker
 
 
 class Lane(NamedTuple):
@@ -112,9 +116,9 @@ class Lane(NamedTuple):
     repetition: int
 
 
-def release_mode(problem: Composite, schedule: Schedule) -> int:
+def release_mode(problem: Composite, *, private: bool) -> int:
     """How a run's queries are released: without noise, or with noise on the grid, or off it in single precision."""
-    if schedule.ledger is None:
+    if not private:
         return privatize.EXACT
     return privatize.GRIDDED if problem.dtype == "float64" else privatize.GAUSSIAN
 
@@ -144,20 +148,12 @@ class _Laid(NamedTuple):
     method: Any
 
 
-class _Record(NamedTuple):
-    """What was measured after a round, of all lanes."""
-
-    round: int
-    mean: NDArray[Any]
-    consensus: NDArray[Any]
-    distance: NDArray[Any]
-
-
 class Block:
     """Runs in lanes, the state they are in, and the numbers their kernel needs."""
 
     def __init__(self, samples: Samples, lanes: Sequence[Lane], *, alone: bool = False) -> None:
         self.samples = samples
+        self._unused: NDArray[Any] = np.zeros(0)
         self.alone = alone or not lanes[0].runs.problem.lanes_of_runs
         self._shares = _shares(lanes)
         self._kinds = [share.runs for share in self._shares]
@@ -180,10 +176,11 @@ class Block:
         self.method = self.program.method(self, [runs.problem for runs in self._kinds], self._programs)
         self._start = self.stack(runs.x0 for runs in self._kinds)
         self._optimum = self.stack(runs.optimum for runs in self._kinds)
-        self._measured = self.zeros(problem.d), self.zeros(1), self.zeros(1)
+        self._records = self._rooms_for(1)
         self.release = self._release(problem)
         self._laid = _Laid(0, 0, self.release.deviations, self.method)
-        self._recorded = np.unique(np.concatenate([runs.timetable.rounds for runs in self._kinds]))
+        timetables = {id(runs.timetable.rounds): runs.timetable.rounds for runs in self._kinds}
+        self._recorded = np.unique(np.concatenate(list(timetables.values())))
         self._lengths = {runs.rounds for runs in self._kinds}
         self._nothing_seen = Transcript(-1, self.zeros(0, problem.d), self.zeros(0, problem.d))
         self._begin()
@@ -201,7 +198,6 @@ class Block:
         self.done = 0
         self._going = self._shares
         self._rounds_of_over = 0
-        self._records: list[_Record] = []
         self.program.begin(self.state, self._start)
         self.state.failed.fill(0)
         # Empty lanes, and all those of a run alone, have the key of the first run.
@@ -230,7 +226,14 @@ class Block:
         return list(flat.astype(np.float64))
 
     def zeros(self, *shape: int) -> NDArray[Any]:
-        return aligned_zeros(shape if self.alone else (*shape, *self.lane_shape), self.dtype)
+        full = shape if self.alone else (*shape, *self.lane_shape)
+        size, line = math.prod(full), 64 // self.dtype.itemsize
+        if size > SMALL_ARRAY:
+            return aligned_zeros(full, self.dtype)
+        if size > self._unused.size:
+            self._unused = aligned_zeros((4 * SMALL_ARRAY,), self.dtype)
+        zeros, self._unused = self._unused[:size].reshape(full), self._unused[-(-size // line) * line :]
+        return zeros
 
     def rooms(self, d: int, shares: int = 1) -> gradient.Rooms:
         """Where gradients are made, for so many shares of the workers."""
@@ -243,14 +246,16 @@ class Block:
 
     def stack(self, values: Any) -> NDArray[Any]:
         """A value of each kind of run, in the lanes that hold it, lanes last; of a run alone, its value."""
-        stacked = np.stack([np.atleast_1d(np.asarray(value, dtype=self.dtype)) for value in values], axis=-1)
-        laid = self.zeros(*stacked.shape[:-1])
-        laid[...] = stacked[..., 0] if self.alone else stacked[..., self._kind_of_lane].reshape(laid.shape)
+        stacked = np.array(list(values), dtype=self.dtype)
+        stacked = stacked.reshape(len(stacked), *(stacked.shape[1:] or (1,)))
+        laid = self.zeros(*stacked.shape[1:])
+        lanes_last = stacked[self._kind_of_lane].transpose(*range(1, stacked.ndim), 0)
+        laid[...] = stacked[0] if self.alone else lanes_last.reshape(laid.shape)
         return laid
 
     def _release(self, problem: Composite) -> Release | SingleRelease | LongRelease:
         common: dict[str, Any] = {
-            "mode": release_mode(problem, self._kinds[0].schedule),
+            "mode": release_mode(problem, private=self._kinds[0].schedule.ledger is not None),
             "keys": np.zeros((8, self.lanes), dtype=np.uint32),
             "deviations": self.zeros(0),
             "factors": self.stack(runs.schedule.factors for runs in self._kinds),
@@ -266,12 +271,22 @@ class Block:
             return SingleRelease(**common, normals=normals, dithers=dithers, drawn=drawn)
         return Release(**common)
 
-    def ends(self, length: int) -> list[int]:
-        """Where segments end: at every recorded round, at the end of every run, and at least every `length` rounds."""
+    def ends(self, length: int, *, at_records: bool = False, limit: int = NEVER) -> list[int]:
+        """Where segments end, up to the limit: there, at the end of every run, and at least every `length` rounds.
+
+        And at every recorded round, or where as many records were made as may wait to be handed out.
+        """
         regular = np.arange(self.done, self.horizon, length)[1:]
-        marks = np.unique(np.concatenate([self._recorded, list(self._lengths), regular]))
-        ends: list[int] = marks[marks > self.done].astype(np.int64).tolist()
+        recorded = self._recorded[np.searchsorted(self._recorded, self.done, side="right") :]
+        if not at_records:
+            recorded = recorded[self._most_records - 1 :: self._most_records]
+        marks = np.unique(np.concatenate([recorded, list(self._lengths), [min(limit, self.horizon)], regular]))
+        ends: list[int] = marks[(marks > self.done) & (marks <= limit)].astype(np.int64).tolist()
         return ends
+
+    @property
+    def _most_records(self) -> int:
+        return max(1, min(MOST_RECORDS, MOST_RECORD_BYTES // self._start.nbytes))
 
     @property
     def problem(self) -> Composite:
@@ -289,8 +304,8 @@ class Block:
         return self._rounds_of_over + self.done * sum(share.lanes.size for share in self._going)
 
     def advance(self, end: int, *, threads: int = 1) -> None:
-        """Run up to and including round `end`, and record it in the runs whose timetables say so."""
-        begin, problem = self.done, self.problem
+        """Run up to and including round `end`, and record what the runs' timetables have of these rounds."""
+        begin = self.done
         threads = threads if parallel_kernels_run() else 1
         if begin == 0 and self.program.early_releases:
             seen = self._transcript(self.program.early_releases, 1)
@@ -299,22 +314,44 @@ class Block:
             with self._samples(1) as samples:
                 self.program.warm_up(self.state, samples, self.method, release, seen)
             self._keep(0, 0, seen)
+        first, last = np.searchsorted(self._recorded, [begin, end], side="right")
+        recorded = self._recorded[first:last]
+        to_the_end = recorded.size and recorded[-1] == end
+        ends = np.concatenate([[begin], recorded, [] if to_the_end else [end]]).astype(np.int64)
+        if threads == 1:
+            self._stretches(ends, threads)
+        else:  # the threads of a parallel loop cannot measure together
+            for k in range(ends.size - 1):
+                self._stretches(ends[k : k + 2], threads)
+        if end in self._lengths or self.state.failed.any():
+            self._settle()
+
+    def _stretches(self, ends: NDArray[np.int64], threads: int) -> None:
+        """From round ends[0] to ends[1] and so on, each recorded where a timetable has it; in one call of a kernel."""
+        begin, end = int(ends[0]), int(ends[-1])
         laid = self._lay(begin, end)
         part = slice(begin - laid.begin, end - laid.begin)
         release = self.release._replace(deviations=laid.deviations[part])
         method = self.program.during(laid.method, part)
         seen = self._transcript(self.program.local_steps * (end - begin), end - begin)
-        cuts = self._cuts(threads) if threads > 1 else _in_turn(problem)
+        if len(self._records[0]) < ends.size - 1:
+            self._records = self._rooms_for(ends.size - 1)
+        records = rounds.Records(self.program.models(self.state), self._optimum, *self._records)
+        cuts = self._cuts(threads) if threads > 1 else _in_turn(self.problem)
         with self._samples(cuts.size - 1) as samples:
-            run = rounds.run_parallel if threads > 1 else rounds.run_serial
-            run(begin + 1, end + 1, cuts, meeting(cuts.size - 1), self.state, samples, method, release, seen)
+            common = cuts, meeting(cuts.size - 1), self.state, samples, method, release, seen
+            if threads > 1:
+                rounds.run_parallel(begin + 1, end + 1, *common)
+                metrics.measure(0, *records)
+            else:
+                rounds.run_serial(ends, *common, records)
         self.done = end
         self._keep(self.program.releases(begin), self.program.broadcasts(begin), seen)
-        record = int(np.searchsorted(self._recorded, end))
-        if record < self._recorded.size and self._recorded[record] == end:
-            self._measure()
-        if end in self._lengths or self.state.failed.any():
-            self._settle()
+        self._hand_out(ends[1:])
+
+    def _rooms_for(self, records: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Where so many average models, their spreads and their distances to the optimum are put."""
+        return self.zeros(records, self.problem.d), self.zeros(records), self.zeros(records)
 
     @contextmanager
     def _samples(self, shares: int) -> Iterator[Samples]:
@@ -332,53 +369,53 @@ class Block:
         with blas.one_thread():
             yield self.samples
 
-    def _measure(self) -> None:
-        metrics.measure(self.program.models(self.state), self._optimum, *self._measured)
-        self._records.append(_Record(self.done, *(values.copy() for values in self._measured)))
-        if len(self._records) >= min(MOST_RECORDS, MOST_RECORD_BYTES // self._measured[0].nbytes):
-            self._hand_out()
-
-    def _hand_out(self) -> None:
-        """What was measured, to the runs whose timetables have those rounds: many at a time, for each time costs."""
-        if not self._records:
-            return
-        rounds, means, consensus, distances = (np.array(column) for column in zip(*self._records, strict=True))
-        self._records = []
+    def _hand_out(self, measured: NDArray[np.int64]) -> None:
+        """What was measured after these rounds, to the runs whose timetables have them."""
+        failed = self.state.failed
+        # Most runs of a block have the same timetable.
+        by_timetable: dict[int, tuple[slice, list[NDArray[Any]]]] = {}
         for runs, lanes, repetitions in self._going:
-            places = np.searchsorted(runs.timetable.rounds, rounds)
-            wanted = places < runs.timetable.rounds.size
-            wanted[wanted] = runs.timetable.rounds[places[wanted]] == rounds[wanted]
-            where = np.ix_(repetitions, places[wanted])
-            runs.means[where] = self._of_lanes(means[wanted], lanes)
-            runs.consensus[where] = self._of_lanes(consensus[wanted], lanes)[..., 0]
-            runs.distance[where] = self._of_lanes(distances[wanted], lanes)[..., 0]
+            own = runs.timetable.rounds
+            if id(own) not in by_timetable:
+                first, last = np.searchsorted(own, [measured[0], measured[-1] + 1])
+                # Every round that is recorded was measured.
+                places = np.searchsorted(measured, own[first:last])
+                by_timetable[id(own)] = slice(first, last), [self._of_all(column[places]) for column in self._records]
+            now, columns = by_timetable[id(own)]
+            for kept, column in zip((runs.means, runs.consensus, runs.distance), columns, strict=True):
+                kept[repetitions, now] = column[lanes]
+            for lost in np.flatnonzero(failed[lanes]):
+                # What was measured after a failure is no part of the run.
+                late = slice(np.searchsorted(own, failed[lanes[lost]], side="right"), now.stop)
+                for kept in (runs.means, runs.consensus, runs.distance):
+                    kept[repetitions[lost], late] = np.nan
 
     def _settle(self) -> None:
         """How far all runs have come, and the models of those that are over now."""
-        self._hand_out()
         going = []
+        models = self._of_all(self.program.models(self.state))
+        finite = np.isfinite(models).all(axis=(1, 2))
         for share in self._going:
             runs, lanes, repetitions = share
             done = min(self.done, runs.rounds)
             runs.done[repetitions] = done
             runs.failed[repetitions] = self.state.failed[lanes]
-            over = runs.over(repetitions)
-            self._take_models(share.only(over))
-            self._rounds_of_over += done * int(over.sum())
-            if not over.all():
-                going.append(share.only(~over))
+            if done < runs.rounds:
+                over = runs.over(repetitions)
+                if not over.all():
+                    going.append(share.only(~over))
+                runs, lanes, repetitions = share.only(over)
+            runs.workers[repetitions] = models[lanes]
+            # The averages tell a round late where a bounded set holds x and only the dual overflows.
+            lost = repetitions[(runs.failed[repetitions] == 0) & ~finite[lanes]]
+            runs.failed[lost] = runs.done[lost]
+            self._rounds_of_over += done * lanes.size
         self._going = going
-
-    def _take_models(self, share: _Share) -> None:
-        runs, lanes, repetitions = share
-        final = runs.workers[repetitions] = self._of_lanes(self.program.models(self.state), lanes)
-        # The averages tell a round late where a bounded set holds x and only the dual overflows.
-        lost = (runs.failed[repetitions] == 0) & ~np.isfinite(final).all(axis=(1, 2))
-        runs.failed[repetitions[lost]] = runs.done[repetitions[lost]]
 
     def close(self) -> None:
         """Take the records and models of runs that were stopped before their end."""
-        self._settle()
+        if self._going:
+            self._settle()
         for runs, lanes, repetitions in self._going:
             runs.workers[repetitions] = self._of_lanes(self.program.models(self.state), lanes)
 
@@ -427,12 +464,16 @@ class Block:
             padded[: part.size, kind] = part
         return self.stack(padded.T)
 
+    def _of_all(self, array: NDArray[Any]) -> NDArray[Any]:
+        """What all lanes hold, lanes first: a view."""
+        if self.alone:
+            return array[None]
+        flat: NDArray[Any] = array.reshape(*array.shape[: -len(self.lane_shape)], self.lanes)
+        return flat.transpose(-1, *range(flat.ndim - 1))
+
     def _of_lanes(self, array: NDArray[Any], lanes: NDArray[np.int64]) -> NDArray[Any]:
         """What these lanes hold, lanes first."""
-        if self.alone:
-            return array[None][: lanes.size]
-        flat: NDArray[Any] = array.reshape(*array.shape[: -len(self.lane_shape)], self.lanes)
-        return flat[..., lanes].transpose(-1, *range(flat.ndim - 1))
+        return self._of_all(array)[: lanes.size] if self.alone else self._of_all(array)[lanes]
 
 
 def _shares(lanes: Sequence[Lane]) -> list[_Share]:

@@ -98,18 +98,20 @@ def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
     note_failures(t, state.iterate, 0, state.failed)
 
 
-def _visit(t: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> Any:
+def _visit(
+    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any
+) -> Any:
     _visit_workers(t, first, workers, state, samples, method, release, seen)
 
 
-def _serve(t: Any, first: Any, last: Any, state: Any, method: Any, seen: Any) -> Any:
+def _serve(t: Any, first: Any, end: Any, state: Any, method: Any, seen: Any) -> Any:
     _average(t - first, t, state, method, seen)
-    if t + 1 < last:
+    if t + 1 < end:
         _aim(t + 1 - first, state, method)
 
 
-def _enter(state: Any, method: Any) -> Any:
-    _aim(0, state, method)
+def _enter(now: Any, state: Any, method: Any) -> Any:
+    _aim(now, state, method)
 
 
 STEPS[Method] = Steps(_visit, _serve, enter=_enter)

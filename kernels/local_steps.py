@@ -110,11 +110,13 @@ def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
     note_failures(t, state.model, 0, state.failed)
 
 
-def _visit(t: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> Any:
+def _visit(
+    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any
+) -> Any:
     _visit_workers(t, first, workers, state, samples, method, release, seen)
 
 
-def _serve(t: Any, first: Any, last: Any, state: Any, method: Any, seen: Any) -> Any:
+def _serve(t: Any, first: Any, end: Any, state: Any, method: Any, seen: Any) -> Any:
     _average(t - first, t, state, method, seen)
 
 

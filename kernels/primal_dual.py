@@ -84,7 +84,7 @@ def _average(now: int, t: int, state: Any, seen: Any) -> None:
 TAKERS[Method] = _half_step
 
 
-def _serve(t: Any, first: Any, last: Any, state: Any, method: Any, seen: Any) -> Any:
+def _serve(t: Any, first: Any, end: Any, state: Any, method: Any, seen: Any) -> Any:
     _average(t - first, t, state, seen)
 
 
@@ -93,19 +93,29 @@ def _leave(workers: Any, state: Any, method: Any) -> Any:
         _receive(i, state, method)
 
 
-def _visit(t: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> Any:
+def _visit(
+    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any
+) -> Any:
     draw_ahead(t, workers, release)
-    _visit_workers(t, first, workers, state, samples, method, release, seen)
+    _visit_workers(t, begin, first, workers, state, samples, method, release, seen)
 
 
 @piece
 def _visit_workers(
-    t: int, first: int, workers: tuple[int, int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
+    t: int,
+    begin: int,
+    first: int,
+    workers: tuple[int, int, int],
+    state: Any,
+    samples: Any,
+    method: Any,
+    release: Any,
+    seen: Any,
 ) -> None:
     """The broadcast of the round before and this round's message, in one visit to each worker of a share."""
     keep_apart()  # a function of its own, for its registers
     for i in range(workers[0], workers[1]):
-        if t > first:
+        if t > begin:
             _receive(i, state, method)
         release_gradient(t - first, t, 0, i, state.X, i, workers[2], state, samples, method, release)
         if i == seen.worker:

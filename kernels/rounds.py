@@ -1,8 +1,9 @@
 """The loop over rounds and workers that all methods share: what a method does in it is chosen by its type of numbers.
 
-A call runs the rounds [first, last) on the state it is given and leaves it ready for the next call, so a run can be
-cut into calls anywhere without changing a bit. The workers are cut into shares, one a thread: (first worker, the one
-after the last, number of the share). A share has rooms of its own to work in.
+A call runs rounds from `first` on, in stretches, on the state it is given. After a stretch the state is ready to be
+measured, and for the next: a run can be cut into stretches and calls anywhere without changing a bit. The workers are
+cut into shares, one a thread: (first worker, the one after the last, number of the share). A share has rooms of its own
+to work in.
 """
 
 from collections.abc import Callable
@@ -15,11 +16,12 @@ from numba.extending import overload
 from fastldp.kernels.gradient import Samples
 from fastldp.kernels.jit import parallel, piece, serial
 from fastldp.kernels.meeting import await_end, claim, end_round, finish
+from fastldp.kernels.metrics import measure
 from fastldp.kernels.release import Transcript
 from fastldp.kernels.simd import keep_apart
 
 
-def nothing(state: Any, method: Any) -> Any:
+def nothing(now: Any, state: Any, method: Any) -> Any:
     """For methods that have nothing to do before the first round."""
 
 
@@ -28,31 +30,33 @@ def nothing_of(workers: Any, state: Any, method: Any) -> Any:
 
 
 class Steps(NamedTuple):
-    """What a method does in a call."""
+    """What a method does in a call from round `first` on, in a stretch of the rounds [begin, end)."""
 
     visit: Callable[..., Any]
-    """(t, first, workers, state, samples, method, release, seen): round t of a share of the workers."""
+    """(t, begin, first, workers, state, samples, method, release, seen): round t of a share of the workers."""
     serve: Callable[..., Any]
-    """(t, first, last, state, method, seen): the server's part of round t, once all workers have had theirs."""
+    """(t, first, end, state, method, seen): the server's part of round t, once all workers have had theirs."""
     enter: Callable[..., Any] = nothing
-    """(state, method): the server's part before the first round of the call."""
+    """(now, state, method): the server's part before a stretch, whose first round is number `now` of the call's."""
     leave: Callable[..., Any] = nothing_of
-    """(workers, state, method): the part of a share of the workers after the last round of the call."""
+    """(workers, state, method): the part of a share of the workers after the last round of a stretch."""
 
 
 # By the type of the method's numbers.
 STEPS: dict[type, Steps] = {}
 
 
-def _visit(t: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> Any:
+def _visit(
+    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any
+) -> Any:
     raise NotImplementedError("only compiled code calls this")
 
 
-def _serve(t: Any, first: Any, last: Any, state: Any, method: Any, seen: Any) -> Any:
+def _serve(t: Any, first: Any, end: Any, state: Any, method: Any, seen: Any) -> Any:
     raise NotImplementedError("only compiled code calls this")
 
 
-def _enter(state: Any, method: Any) -> Any:
+def _enter(now: Any, state: Any, method: Any) -> Any:
     raise NotImplementedError("only compiled code calls this")
 
 
@@ -61,17 +65,19 @@ def _leave(workers: Any, state: Any, method: Any) -> Any:
 
 
 @overload(_visit, inline="always")
-def _visit_of(t: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> Any:
+def _visit_of(
+    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any
+) -> Any:
     return STEPS[method.instance_class].visit
 
 
 @overload(_serve, inline="always")
-def _serve_of(t: Any, first: Any, last: Any, state: Any, method: Any, seen: Any) -> Any:
+def _serve_of(t: Any, first: Any, end: Any, state: Any, method: Any, seen: Any) -> Any:
     return STEPS[method.instance_class].serve
 
 
 @overload(_enter, inline="always")
-def _enter_of(state: Any, method: Any) -> Any:
+def _enter_of(now: Any, state: Any, method: Any) -> Any:
     return STEPS[method.instance_class].enter
 
 
@@ -80,20 +86,40 @@ def _leave_of(workers: Any, state: Any, method: Any) -> Any:
     return STEPS[method.instance_class].leave
 
 
+class Records(NamedTuple):
+    """What is measured at the end of every stretch of a call, and by what."""
+
+    models: Any  # (n, d, lanes) or (1, d, lanes): of the state
+    optimum: Any  # (d, lanes)
+    means: Any  # (stretches, d, lanes)
+    consensus: Any  # (stretches, lanes)
+    distance: Any  # (stretches, lanes)
+
+
 @piece
 def _take_part(
-    k: int, first: int, last: int, cuts: Any, met: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any
+    k: int,
+    begin: int,
+    end: int,
+    first: int,
+    cuts: Any,
+    met: Any,
+    state: Any,
+    samples: Any,
+    method: Any,
+    release: Any,
+    seen: Any,
 ) -> None:
-    """What thread k does of the rounds [first, last)."""
+    """What thread k does of the rounds [begin, end), of a call from round `first` on."""
     keep_apart()  # a function of its own, which both kernels below share
     shares = cuts.size - 1
-    for t in range(first, last):
+    for t in range(begin, end):
         for beside in range(shares):
             share = (k + beside) % shares
             if claim(met, share, t - first):
-                _visit(t, first, (cuts[share], cuts[share + 1], share), state, samples, method, release, seen)
+                _visit(t, begin, first, (cuts[share], cuts[share + 1], share), state, samples, method, release, seen)
                 if finish(met, t - first):
-                    _serve(t, first, last, state, method, seen)
+                    _serve(t, first, end, state, method, seen)
                     end_round(met, t - first)
         await_end(met, t - first)
     _leave((cuts[k], cuts[k + 1], k), state, method)
@@ -101,8 +127,7 @@ def _take_part(
 
 @serial
 def run_serial(
-    first: int,
-    last: int,
+    ends: Any,
     cuts: Any,
     met: Any,
     state: Any,
@@ -110,10 +135,15 @@ def run_serial(
     method: Any,
     release: Any,
     seen: Transcript,
+    records: Records,
 ) -> None:
-    """Rounds [first, last), in the calling thread: there is one share."""
-    _enter(state, method)
-    _take_part(np.int64(0), first, last, cuts, met, state, samples, method, release, seen)
+    """Stretches after round ends[0] to round ends[1] and so on, measured, in the calling thread: there is one share."""
+    first = ends[0] + 1
+    for k in range(ends.size - 1):
+        begin, end = ends[k] + 1, ends[k + 1] + 1
+        _enter(begin - first, state, method)
+        _take_part(np.int64(0), begin, end, first, cuts, met, state, samples, method, release, seen)
+        measure(k, records.models, records.optimum, records.means, records.consensus, records.distance)
 
 
 @parallel
@@ -128,7 +158,7 @@ def run_parallel(
     release: Any,
     seen: Transcript,
 ) -> None:
-    """The same on Numba's threads, with the same bits: worker i is in share k where cuts[k] <= i < cuts[k + 1]."""
-    _enter(state, method)
+    """One stretch [first, last) on Numba's threads, with the same bits: share k has the workers from cuts[k] on."""
+    _enter(np.int64(0), state, method)
     for k in prange(cuts.size - 1):
-        _take_part(np.int64(k), first, last, cuts, met, state, samples, method, release, seen)
+        _take_part(np.int64(k), first, last, first, cuts, met, state, samples, method, release, seen)

@@ -1,6 +1,9 @@
 """The agenda of a sweep: what is missing, in blocks, without an object for every run."""
 
+import threading
 import tracemalloc
+from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from typing import Any
 
@@ -10,7 +13,8 @@ import pytest
 import sweeps
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.agenda import CODES, Agenda
-from fastldp.sweeping.packing import tasks_of, wave_of
+from fastldp.sweeping.backends import Threads
+from fastldp.sweeping.packing import Task, tasks_of, wave_of
 from fastldp.sweeping.store import NOTHING, Standings
 from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING, Leg
 
@@ -113,6 +117,31 @@ def test_a_million_runs_take_arrays_and_tasks_are_made_as_they_are_asked_for() -
     assert (len(agenda), blocks.size, wave.size) == (1_000_000, 125_000, 125_000)
     assert sum(len(task.blocks) for task in tasks) < 10_000
     assert peak < 150 * MIB
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_threads_take_tasks_as_they_need_them(slots: int) -> None:
+    spec = read(rounds="5", repetitions=400)
+    agenda = Agenda(spec, nothing_of(spec), retry=False)
+    wave = wave_of(agenda.blocks(), slots, 10.0)
+    drawn: list[int] = []
+
+    def tasks() -> Iterator[Task]:
+        for number in range(wave.size):
+            drawn.append(number)
+            yield Task(0, [agenda.pending(wave, number)], alone=False)
+
+    stop = threading.Event()
+    with closing(Threads(spec.grounds, slots)) as worker:
+        batches = worker.stream(tasks(), stop, 10.0)
+        next(batches)
+        # One more than there are slots waits, and no more than that.
+        assert len(drawn) <= slots + 1
+        stop.set()
+        # What is at work hands over what it has, and nothing else is begun.
+        rest = list(batches)
+    assert len(rest) <= slots
+    assert len(drawn) <= slots + 1
 
 
 def test_long_blocks_take_a_slot_each_and_short_ones_fill_the_rest_of_the_leg() -> None:

@@ -178,6 +178,58 @@ def test_a_run_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch)
             np.testing.assert_array_equal(a, c)
 
 
+@pytest.mark.parametrize(
+    "method", [fl.PrimalDual(), fl.DPScaffold(0.05, 2), fl.ISRLDP(0.05, accelerated=True)], ids=repr
+)
+def test_records_are_the_same_whether_one_call_makes_them_all(method: Any) -> None:
+    problem = cases.make("zero", sizes=UNEQUAL).problem
+    schedule = method.schedule(problem, BUDGET, 60)
+    timetable = recording.timetable(fl.Every(7), 60, problem.n)
+    found = []
+    for ends in ([60], list(range(1, 61)), timetable.rounds.tolist(), [5, 14, 50, 60]):
+        runs = block.Runs(problem, schedule, np.zeros(problem.d), key_of(3, 0)[None], timetable, problem.optimum())
+        laid = block.Block(block.samples_in_rows(problem), [block.Lane(runs, 0)])
+        for end in ends:
+            laid.advance(end)
+        assert np.isfinite(runs.means).all()
+        found += results([runs])
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_segments_end_where_runs_end_and_before_records_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = cases.make("zero", sizes=UNEQUAL).problem
+    runs = [a_run(problem, rounds, 3, step=0.1, epsilon=1.0, every=10) for rounds in (60, 45)]
+    laid = block.Block(block.samples_in_rows(problem), [block.Lane(run, 0) for run in runs])
+    assert laid.ends(1000) == [45, 60]
+    assert laid.ends(25) == [25, 45, 50, 60]
+    assert laid.ends(1000, at_records=True) == [10, 20, 30, 40, 45, 50, 60]
+    assert laid.ends(1000, limit=30) == [30]
+    monkeypatch.setattr(block, "MOST_RECORDS", 2)
+    assert laid.ends(1000) == [20, 40, 45, 50, 60]
+    laid.advance(20)
+    assert laid.ends(1000) == [40, 45, 50, 60]
+
+
+def test_nothing_is_recorded_after_a_failure() -> None:
+    problem = cases.make("zero", sizes=UNEQUAL).problem
+    lost, sound = (fl.ISRLDP(step).schedule(problem, BUDGET, 40) for step in (1e300, 0.05))
+    timetable = recording.timetable(fl.Every(1), 40, problem.n)
+    runs = [
+        block.Runs(problem, schedule, np.zeros(problem.d), key_of(3, 0)[None], timetable, problem.optimum())
+        for schedule in (lost, sound)
+    ]
+    laid = block.Block(block.samples_in_rows(problem), [block.Lane(run, 0) for run in runs])
+    laid.advance(40)
+    failed = int(runs[0].failed[0])
+    assert 0 < failed < 40
+    assert np.isfinite(runs[0].means[0, : failed - 1]).all()
+    for column in (runs[0].means, runs[0].consensus, runs[0].distance):
+        assert np.isnan(column[0, failed:]).all()
+    assert np.isfinite(runs[1].means).all()
+
+
 def test_blocks_are_used_again() -> None:
     """Forty short runs, five blocks of them in turn in one layout, and each with its own bits."""
     problem = cases.make("box_l1", sizes=UNEQUAL).problem
@@ -287,18 +339,18 @@ def test_no_round_allocates(layout: str, alone: bool, name: str) -> None:
     laid = block.Block(samples, [block.Lane(run, 0)], alone=alone)
     drawn = laid.release._replace(deviations=laid._deviations(0, 200))
     seen = release.Transcript(-1, laid.zeros(0, problem.d), laid.zeros(0, problem.d))
+    records = rounds.Records(laid.state.X, laid._optimum, *laid._rooms_for(2))
 
     def allocations(last: int) -> int:
         before = runtime.memsys_get_stats_alloc()
-        rounds.run_serial(
-            1, last, np.array([0, problem.n]), meeting(1), laid.state, laid.samples, laid.method, drawn, seen
-        )
+        common = laid.state, laid.samples, laid.method, drawn, seen
+        rounds.run_serial(np.array([0, 1, last - 1]), np.array([0, problem.n]), meeting(1), *common, records)
         return int(runtime.memsys_get_stats_alloc() - before)
 
     runtime.memsys_enable_stats()
     try:
-        allocations(2)  # compiles
-        assert allocations(3) == allocations(200)
+        allocations(3)  # compiles
+        assert allocations(4) == allocations(200)
     finally:
         runtime.memsys_disable_stats()
 

@@ -225,10 +225,11 @@ def test_releases() -> None:
 def test_measures() -> None:
     rng = np.random.default_rng(3)
     X, x_star = rng.standard_normal((4, 5, LANES)), rng.standard_normal(5)
-    mean, consensus, distance = np.empty((5, LANES)), np.empty((1, LANES)), np.empty((1, LANES))
-    metrics.measure(X, np.repeat(x_star[:, None], LANES, axis=1), mean, consensus, distance)
+    mean, consensus, distance = np.zeros((2, 5, LANES)), np.zeros((2, LANES)), np.zeros((2, LANES))
+    metrics.measure(1, X, np.repeat(x_star[:, None], LANES, axis=1), mean, consensus, distance)
     for lane in range(LANES):
         x = X[..., lane]
-        np.testing.assert_allclose(mean[:, lane], x.mean(axis=0), rtol=1e-14)
-        assert consensus[0, lane] == pytest.approx(naive.consensus(x), rel=1e-13)
-        assert distance[0, lane] / (x_star @ x_star) == pytest.approx(naive.distance(x, x_star), rel=1e-13)
+        np.testing.assert_allclose(mean[1, :, lane], x.mean(axis=0), rtol=1e-14)
+        assert consensus[1, lane] == pytest.approx(naive.consensus(x), rel=1e-13)
+        assert distance[1, lane] / (x_star @ x_star) == pytest.approx(naive.distance(x, x_star), rel=1e-13)
+    assert not np.concatenate([mean[0], consensus[:1], distance[:1]]).any()

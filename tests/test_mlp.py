@@ -302,16 +302,18 @@ def test_no_round_allocates() -> None:
     assert drawn.mode == GRIDDED
     seen = release.Transcript(-1, laid.zeros(0, problem.d), laid.zeros(0, problem.d))
     samples = network.with_rooms(network.samples_of(problem), 1)
+    records = rounds.Records(laid.state.X, laid._optimum, *laid._rooms_for(2))
 
     def allocations(last: int) -> int:
         before = runtime.memsys_get_stats_alloc()
-        rounds.run_serial(1, last, np.array([0, problem.n]), meeting(1), laid.state, samples, laid.method, drawn, seen)
+        common = laid.state, samples, laid.method, drawn, seen
+        rounds.run_serial(np.array([0, 1, last - 1]), np.array([0, problem.n]), meeting(1), *common, records)
         return int(runtime.memsys_get_stats_alloc() - before)
 
     runtime.memsys_enable_stats()
     try:
-        allocations(2)  # compiles
-        assert allocations(3) == allocations(30)
+        allocations(3)  # compiles
+        assert allocations(4) == allocations(30)
     finally:
         runtime.memsys_disable_stats()
 

@@ -283,6 +283,7 @@ def test_ctrl_c_keeps_what_was_done(repetitions: int, monkeypatch: pytest.Monkey
     assert 0 < done.sum() < done.size
     np.testing.assert_array_equal(partial.optimality[done], whole.optimality[done])
     calls.clear()
+    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 3.268e6)
     monkeypatch.setattr(block.Block, "advance", interrupt_in_the_third)
     assert fl.solve(problem, rounds=10_000, throw=False, record=fl.Every(1000)).status.outcome is fl.Outcome.INTERRUPTED
 

@@ -195,9 +195,9 @@ def test_parts_of_a_run_that_began_in_the_file_survive_a_merge_without_it(
     merged: list[Path] = []
     merge = Store._merge
 
-    def watched(self: Store, parts: Any, target: Path) -> None:
+    def watched(self: Store, parts: Any, target: Path, **options: Any) -> None:
         merged.append(target)
-        merge(self, parts, target)
+        merge(self, parts, target, **options)
 
     monkeypatch.setattr(Store, "_merge", watched)
     report = sweeps.run(long, tmp_path / "r.h5", leg_seconds=1e-9)
@@ -422,7 +422,8 @@ def test_a_reader_never_sees_less_than_before_while_a_writer_folds(
 def test_a_part_that_is_merged_away_while_it_is_opened_is_looked_for_again(
     parts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected, seen = places(parts), []
+    expected = places(parts)
+    seen: list[Path] = []
 
     def merged_away(path: Path) -> Any:
         if not seen:

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.algorithms.baseline import positive, schedule_of
+from fastldp.algorithms.baseline import outline_of, positive
 from fastldp.algorithms.planned import PLANNED, check_prior, checked_step
 from fastldp.algorithms.program import Layout, Program
-from fastldp.algorithms.schedule import Schedule
+from fastldp.algorithms.schedule import Outline, Schedule, Terms
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError
 from fastldp.kernels import isrl as kernels
@@ -68,14 +68,18 @@ class ISRLDP:
 
     def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The noise of every round."""
-        g = problem.regularizer
+        return self.outline(Terms(problem, budget), rounds).complete()
+
+    def outline(self, terms: Terms, rounds: int) -> Outline:
+        """All that can be refused before the noise of the rounds is computed, and how to compute it."""
+        g = terms.problem.regularizer
         if not g.smooth and isinstance(g, BoxL1) and np.any(np.asarray(g.weight) > 0):
             raise ArgumentError(
                 "algorithm", "ISRLDP", f"it projects onto sets only, and g = {g} is more than a set; use PrimalDual()"
             )
         if self.tail_average > rounds:
             raise ArgumentError("tail_average", self.tail_average, f"there are only {rounds} rounds")
-        return schedule_of(partial(NoisyDescent, self, problem, rounds), self, problem, budget, rounds)
+        return outline_of(partial(NoisyDescent, self, terms.problem, rounds), self, terms, rounds)
 
 
 class NoisyDescent(Program):

@@ -141,6 +141,11 @@ class Ledger:
         return _one_or_all(self._spent())
 
     @property
+    def spent_share(self) -> float:
+        """The largest share of its ρ that a worker has spent; no more than 1."""
+        return float((self._spent() / self.promised_rho).max())
+
+    @property
     def spent_epsilon(self) -> float | Array:
         """ε at δ recomputed from the variances and sensitivities of the run."""
         spends = {rho: epsilon_of(rho, self.delta, self.accounting) for rho in set(self._spent().tolist())}

@@ -1,6 +1,7 @@
 """Sweeps: a specification in TOML, results in HDF5, stopped and resumed at any moment."""
 
+from fastldp.sweeping.forecasting import Forecast, forecast
 from fastldp.sweeping.reading import Results, Run, results
-from fastldp.sweeping.runner import Forecast, Report, forecast, sweep
+from fastldp.sweeping.runner import Report, sweep
 
 __all__ = ["Forecast", "Report", "Results", "Run", "forecast", "results", "sweep"]

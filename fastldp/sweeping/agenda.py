@@ -33,6 +33,8 @@ class Blocks(NamedTuple):
     """By row of the setting times repetitions, plus repetition."""
     begins: Integers
     ends: Integers
+    rounds: Integers
+    """How many each has still to make."""
     seconds: Array
     """How long each may take; an estimate."""
     grounds: Integers
@@ -177,6 +179,7 @@ class Agenda:
             runs=rows * repetitions + each,
             begins=begin,
             ends=end,
+            rounds=left,
             seconds=BLOCK_SECONDS + 1e-9 * left * self._nanoseconds[heads],
             grounds=self._grounds[heads],
             kinds=2 * self._kinds[heads] + (end - begin > 8),

@@ -1,4 +1,4 @@
-"""Where tasks run: threads and processes through joblib, a Dask cluster, or a Ray cluster."""
+"""Where tasks run: threads, processes through joblib, a Dask cluster, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import FIRST_COMPLETED, CancelledError, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from importlib import import_module
@@ -43,57 +43,12 @@ class Backend(ABC):
         """Let go of what was started for it."""
 
 
-class Local(Backend):
-    """This machine, through joblib."""
+class Futures(Backend):
+    """Tasks that are sent somewhere, a few at a time, and waited for.
 
-    configuration: ClassVar[dict[str, Any]]
-
-    def stream(self, tasks: Iterable[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
-        jobs = (self._job(task, stop, leg) for task in tasks if not stop.is_set())
-        with parallel_config(**self.configuration):
-            # Tasks are piled up to a good size already.
-            parallel = Parallel(
-                n_jobs=self.slots, return_as="generator_unordered", pre_dispatch="n_jobs + 1", batch_size=1
-            )
-        outcomes = parallel(jobs)
-        try:
-            for batch in outcomes:  # noqa: UP028 - `yield from` would hand a close on to joblib at once
-                yield batch
-        finally:
-            with warnings.catch_warnings():
-                # joblib warns of tasks that are left; they are left on purpose, and stay missing.
-                warnings.simplefilter("ignore")
-                outcomes.close()
-
-    def _job(self, task: Task, stop: threading.Event, leg: float) -> Any:
-        return delayed(complete)(self.grounds[task.ground], task.blocks, seconds=leg, parent=os.getpid())
-
-
-class Threads(Local):
-    """This process: kernels let go of Python's lock while they run."""
-
-    name = "threads"
-    configuration: ClassVar[dict[str, Any]] = {"backend": "threading"}
-
-    def _job(self, task: Task, stop: threading.Event, leg: float) -> Any:
-        # One block that has the process to itself shares out its workers, where that pays.
-        ground = self.grounds[task.ground]
-        shared = task.alone and engine.threads_pay(ground.subjects[0].problem)
-        threads = self.slots if shared else 1
-        return delayed(complete)(ground, task.blocks, seconds=leg, parent=os.getpid(), threads=threads, stop=stop)
-
-
-class Loky(Local):
-    """Processes of this machine; joblib puts large arrays where all of them can read them."""
-
-    name = "loky"
-    lost = (BrokenProcessPool,)
-    configuration: ClassVar[dict[str, Any]] = {"backend": "loky", "inner_max_num_threads": 1}
-
-
-class Cluster(Backend):
-    """Processes of other machines. joblib has backends for them too, but they wait for ever for some lost workers
-    (Dask), do not stream (Ray), and ship the data anew with every wave."""
+    joblib could send them too. But it looks for what threads have made every ten milliseconds; and its backends for
+    clusters wait for ever for some lost workers (Dask), do not stream (Ray), and ship the data anew with every wave.
+    """
 
     def stream(self, tasks: Iterable[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
         waiting = iter(tasks)
@@ -102,7 +57,7 @@ class Cluster(Backend):
             while True:
                 # One more than there are slots, so that none of them waits for us.
                 free = 0 if stop.is_set() else self.slots + 1 - len(running)
-                running.update(self._send(task, leg) for task in islice(waiting, free))
+                running.update(self._send(task, stop, leg) for task in islice(waiting, free))
                 if not running:
                     return
                 done = self._first(running)
@@ -115,7 +70,7 @@ class Cluster(Backend):
             self._cancel(running)
 
     @abstractmethod
-    def _send(self, task: Task, leg: float) -> Any:
+    def _send(self, task: Task, stop: threading.Event, leg: float) -> Any:
         """Have a task run."""
 
     @abstractmethod
@@ -134,7 +89,79 @@ class Cluster(Backend):
         """A worker was lost, and perhaps data with it."""
 
 
-class Dask(Cluster):
+class Threads(Futures):
+    """This process: kernels let go of Python's lock while they run."""
+
+    name = "threads"
+
+    def __init__(self, grounds: Sequence[Ground], slots: int) -> None:
+        super().__init__(grounds, slots)
+        self._pool = ThreadPoolExecutor(slots)
+
+    def stream(self, tasks: Iterable[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
+        if self.slots > 1:
+            yield from super().stream(tasks, stop, leg)
+            return
+        # One core is not shared with a thread that waits.
+        for task in tasks:
+            if stop.is_set():
+                return
+            yield self._complete(task, stop, leg)
+
+    def _complete(self, task: Task, stop: threading.Event, leg: float) -> Batch:
+        ground = self.grounds[task.ground]
+        # One block that has the process to itself shares out its workers, where that pays.
+        threads = self.slots if task.alone and engine.threads_pay(ground.subjects[0].problem) else 1
+        return complete(ground, task.blocks, seconds=leg, parent=os.getpid(), threads=threads, stop=stop)
+
+    def _send(self, task: Task, stop: threading.Event, leg: float) -> Any:
+        return self._pool.submit(self._complete, task, stop, leg)
+
+    def _first(self, running: set[Any]) -> Any:
+        return next(iter(wait(running, return_when=FIRST_COMPLETED).done))
+
+    def _outcome(self, done: Any) -> Batch:
+        batch: Batch = done.result()
+        return batch
+
+    def _cancel(self, running: set[Any]) -> None:
+        for task in running:
+            task.cancel()
+
+    def close(self) -> None:
+        # Those that are at work end at the next segment after a stop.
+        self._pool.shutdown(cancel_futures=True)
+
+
+class Loky(Backend):
+    """Processes of this machine, through joblib, which puts large arrays where all of them can read them."""
+
+    name = "loky"
+    lost = (BrokenProcessPool,)
+
+    def stream(self, tasks: Iterable[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
+        jobs = (
+            delayed(complete)(self.grounds[task.ground], task.blocks, seconds=leg, parent=os.getpid())
+            for task in tasks
+            if not stop.is_set()
+        )
+        with parallel_config(backend="loky", inner_max_num_threads=1):
+            # Tasks are piled up to a good size already.
+            parallel = Parallel(
+                n_jobs=self.slots, return_as="generator_unordered", pre_dispatch="n_jobs + 1", batch_size=1
+            )
+        outcomes = parallel(jobs)
+        try:
+            for batch in outcomes:  # noqa: UP028 - `yield from` would hand a close on to joblib at once
+                yield batch
+        finally:
+            with warnings.catch_warnings():
+                # joblib warns of tasks that are left; they are left on purpose, and stay missing.
+                warnings.simplefilter("ignore")
+                outcomes.close()
+
+
+class Dask(Futures):
     """A Dask cluster at an address, or one of this machine's own."""
 
     name = "dask"
@@ -170,7 +197,7 @@ class Dask(Cluster):
         )
         super().__init__(grounds, found if slots is None else min(slots, found))
 
-    def _send(self, task: Task, leg: float) -> Any:
+    def _send(self, task: Task, stop: threading.Event, leg: float) -> Any:
         assert self._client is not None
         if not self._data:
             # They travel once to each worker, and tasks name them.
@@ -202,7 +229,7 @@ class Dask(Cluster):
                 started.close()
 
 
-class Ray(Cluster):
+class Ray(Futures):
     """A Ray cluster at an address, or one of this machine's own."""
 
     name = "ray"
@@ -226,7 +253,7 @@ class Ray(Cluster):
         self._data = [[self._ray.put(ground)] for ground in grounds]
         self._complete = self._ray.remote(_complete_on_ray)
 
-    def _send(self, task: Task, leg: float) -> Any:
+    def _send(self, task: Task, stop: threading.Event, leg: float) -> Any:
         return self._complete.remote(self._data[task.ground], task.blocks, leg)
 
     def _first(self, running: set[Any]) -> Any:

@@ -31,7 +31,7 @@ class Document:
         self.text, self.name = text, name
         try:
             self.values: dict[str, Any] = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # numbers of thousands of digits, lists in lists in lists
             raise SpecError(f"{name}: not TOML: {error}") from None
         self._lines = lines_of(text)
         small = self.values.pop("quick", {})

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from fastldp.algorithms import Schedule
+from fastldp.algorithms import Schedule, Terms
 from fastldp.block import Samples, lanes_of, samples_in_lanes
 from fastldp.engine import lines_of
+from fastldp.privacy.budget import Budget
 from fastldp.sweeping.setting import Setting, Subject
 
 # The noise of so many rounds takes longer to compute than a leg should wait; but it is large.
 MANY_ROUNDS = 100_000
 MOST_LONG = 4
-FEW_ROUNDS = 200
+# Budgets that came from another process are new ones each time.
+MOST_TERMS = 64
 
 
 @dataclass(eq=False)
@@ -24,7 +26,7 @@ class Ground:
 
     name: str
     subjects: list[Subject] = field(default_factory=list)
-    _short: dict[str, Schedule] = field(default_factory=dict)
+    _terms: dict[tuple[int, Budget | None], Terms] = field(default_factory=dict)
     _long: dict[str, Schedule] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -36,8 +38,6 @@ class Ground:
 
     def schedule(self, setting: Setting) -> Schedule:
         """The noise of a setting's rounds; where they are many it is kept, for it will be wanted again soon."""
-        if setting.rounds <= FEW_ROUNDS and setting.key in self._short:
-            return self._short[setting.key]
         if setting.rounds < MANY_ROUNDS:
             return self._made(setting)
         with self._lock:  # threads share a ground
@@ -47,16 +47,14 @@ class Ground:
                 self._long[setting.key] = self._made(setting)
             return self._long[setting.key]
 
-    def remember(self, setting: Setting, schedule: Schedule) -> None:
-        """Keep the noise of a short run, which takes longer to compute than the run."""
-        if setting.rounds <= FEW_ROUNDS:
-            self._short[setting.key] = schedule
-
     def _made(self, setting: Setting) -> Schedule:
-        schedule: Schedule = setting.method.schedule(
-            self.subjects[setting.subject].problem, setting.budget, setting.rounds
-        )
-        return schedule
+        about = setting.subject, setting.budget
+        terms = self._terms.get(about)
+        if terms is None:
+            if len(self._terms) >= MOST_TERMS:
+                self._terms = {}
+            terms = self._terms[about] = Terms(self.subjects[setting.subject].problem, setting.budget)
+        return setting.method.outline(terms, setting.rounds).complete()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Neither the lock nor what can be made again travels.

@@ -134,12 +134,11 @@ class File:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         with _readable(self.path):
-            file = _mapped(self.path)
-            if not sealing.is_sealed(file):
+            self._map = _mapped(self.path)
+            if not sealing.is_sealed(memoryview(self._map)):
                 _refuse_unsealed(self.path)
-            sealed = sealing.opened(file)
+            sealed = sealing.opened(memoryview(self._map), self.let_go)
             self._bytes = sealed.content
-            _let_go(file)
             self._file = h5py.File(_Window(self._bytes), "r")
             self._check()
             self.in_order = bool(self._file.attrs["sorted"])
@@ -178,6 +177,11 @@ class File:
         if name not in self._file[table]:
             return Ragged.empty(self.runs if table == "runs" else self.settings, RAGGED[table][name])
         return Ragged(self._array(f"{table}/{name}/values"), self._array(f"{table}/{name}/starts"))
+
+    def let_go(self) -> None:
+        """Take no more memory for what was looked at; it is still there to be looked at again."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)
 
     def _array(self, name: str) -> Values:
         """A view of the file where that can be had, so that memory is taken only for what is looked at."""
@@ -265,21 +269,15 @@ class _Window(io.RawIOBase):
         return len(found)
 
 
-def _mapped(path: str) -> memoryview:
+def _mapped(path: str) -> mmap.mmap:
     """The bytes of a file, which stay what they are though another should take its name."""
     handle = os.open(path, os.O_RDONLY)
     try:
         if os.fstat(handle).st_size == 0:
             raise DamagedError("it is empty")
-        return memoryview(mmap.mmap(handle, 0, access=mmap.ACCESS_READ))
+        return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
     finally:
         os.close(handle)
-
-
-def _let_go(file: memoryview) -> None:
-    """Take no memory for pages that were looked at and may not be wanted again."""
-    if hasattr(mmap, "MADV_DONTNEED"):
-        file.obj.madvise(mmap.MADV_DONTNEED)
 
 
 def _refuse_unsealed(path: str) -> None:

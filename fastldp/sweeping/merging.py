@@ -23,7 +23,7 @@ Indices = NDArray[np.int64]
 _OVER = (OUTCOMES.index(COMPLETED), OUTCOMES.index(DIVERGED))
 
 # In JSON that is sorted by its keys.
-_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(rb"(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
 
 # How many numbers of a long column are gathered at a time.
 WINDOW = 2**20
@@ -71,8 +71,8 @@ class Merged:
 
     def _join_pieces(self) -> None:
         offsets = np.cumsum([0] + [file.settings for file in self.files])
-        setting = [file.numbers("setting") + offset for file, offset in zip(self.files, offsets[:-1], strict=True)]
-        setting = self._rank[_end_to_end(setting, np.int64)]
+        of_files = [file.numbers("setting") + offset for file, offset in zip(self.files, offsets[:-1], strict=True)]
+        setting = self._rank[_end_to_end(of_files, np.int64)]
         piece = {name: self._all_numbers(name) for name in ("repetition", "begin", "round", "outcome")}
         # By run, then by where pieces begin; of two that begin alike the one that goes further comes first.
         order = np.lexsort((-piece["round"], piece["begin"], piece["repetition"], setting))
@@ -108,16 +108,18 @@ class Merged:
 
     def numbers(self, name: str) -> Values:
         if name in ("setting", "begin"):
-            return self._setting if name == "setting" else self._begin
+            return np.asarray(self._setting if name == "setting" else self._begin)
         if name == "seconds":
-            return np.bincount(self._row_of, self._all_numbers(name)[self._pieces], self.count)
+            return np.asarray(np.bincount(self._row_of, self._all_numbers(name)[self._pieces], self.count))
         if name == "session":
             place = {session: k for k, session in enumerate(self.sessions)}
             each = [np.array([place[s] for s in file.sessions])[file.numbers(name)] for file in self.files]
-            return _end_to_end(each, np.int64)[self._last]
+            return np.asarray(_end_to_end(each, np.int64)[self._last])
         return np.asarray(self._all_numbers(name)[self._last])
 
     def rows(self, table: str, name: str) -> Gathered:
+        for file in self.files:  # of the columns before this one
+            file.let_go()
         picked, rows, count = self._pieces, self._row_of, self.count
         if table == "settings":
             picked, count = self._setting_rows, self._setting_rows.size
@@ -292,14 +294,14 @@ def _sorted(*columns: Values) -> Indices:
     >>> _sorted(np.array([b'{"name":"b","step":1}', b'{"name":"a","step":10}', b'{"name":"a","step":9}'])).tolist()
     [2, 1, 0]
     """
-    texts = [b" ".join(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
-    words: dict[bytes, int] = {}
-    alike = np.array([words.setdefault(_NUMBER.sub(b"#", text), len(words)) for text in texts], dtype=np.int64)
-    rank = np.empty(len(words), dtype=np.int64)
-    rank[np.array(sorted(range(len(words)), key=list(words).__getitem__), dtype=np.int64)] = np.arange(len(words))
-    order = np.argsort(rank[alike], kind="stable")
-    for group in np.split(order, np.flatnonzero(np.diff(rank[alike][order])) + 1):  # views, sorted in place
-        numbers = np.array([_NUMBER.findall(texts[k]) for k in group], dtype=bytes).astype(np.float64)
-        if numbers.size:
-            group[:] = group[np.lexsort(numbers.T[::-1])]
-    return order
+    alike: dict[bytes, tuple[list[int], list[float]]] = {}
+    for row, texts in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        pieces = _NUMBER.split(b" ".join(texts))
+        rows, numbers = alike.setdefault(b"#".join(pieces[::2]), ([], []))
+        rows.append(row)
+        numbers.extend(map(float, pieces[1::2]))
+    order = []
+    for _, (rows, numbers) in sorted(alike.items()):
+        keys = np.array(numbers).reshape(len(rows), -1).T[::-1]
+        order.append(np.array(rows)[np.lexsort(keys)] if numbers else np.array(rows))
+    return _end_to_end(order, np.int64)

@@ -95,21 +95,30 @@ class Parameter(NamedTuple):
 
     @classmethod
     def of_all(cls, settings: Iterable[dict[str, Any]], count: int) -> dict[str, Parameter]:
-        """By name, those that come first in the first setting first."""
+        """By name, those of the first setting first."""
+        # Settings with the same names are taken together, column by column, for there may be a great many.
+        alike: dict[tuple[str, ...], tuple[list[int], list[Any]]] = {}
+        for row, setting in enumerate(settings):
+            rows, values = alike.setdefault(tuple(setting), ([], []))
+            rows.append(row)
+            values.append(tuple(setting.values()))
         found: dict[str, Parameter] = {}
         seen: dict[str, dict[Any, int]] = {}
-        for row, setting in enumerate(settings):
-            for name, value in setting.items():
-                if name not in found:
-                    found[name] = cls([], np.full(count, -1))
-                    seen[name] = {}
-                # By its type too: 1 and true are different values.
-                mark = repr(value) if isinstance(value, list | dict) else (type(value), value)
-                number = seen[name].setdefault(mark, len(found[name].values))
-                if number == len(found[name].values):
-                    found[name].values.append(value)
-                found[name].numbers[row] = number
+        for names, (rows, values) in alike.items():
+            for name, column in zip(names, zip(*values, strict=True), strict=True):
+                parameter = found.setdefault(name, cls([], np.full(count, -1)))
+                parameter.numbers[rows] = parameter._numbered(column, seen.setdefault(name, {}))
         return found
+
+    def _numbered(self, column: Sequence[Any], seen: dict[Any, int]) -> NDArray[np.int64]:
+        """The numbers of some values; those that were not seen yet are added."""
+        marks = column
+        if not {*map(type, column)}.isdisjoint((bool, list, dict)):  # true is no 1, and lists cannot be looked up
+            marks = [(type(v), repr(v)) if isinstance(v, bool | list | dict) else v for v in column]
+        for mark, value in dict(zip(marks, column, strict=True)).items():
+            if seen.setdefault(mark, len(self.values)) == len(self.values):
+                self.values.append(value)
+        return np.fromiter(map(seen.__getitem__, marks), np.int64, len(marks))
 
     def of(self, setting: int) -> Any:
         number = self.numbers[setting]
@@ -231,8 +240,9 @@ class Results:
         # By the texts of values, for lists cannot be compared otherwise.
         marks = np.zeros((self._loaded.texts("key").size, len(names)), dtype=np.int64)
         for k, name in enumerate(names):
+            seen: dict[str, int] = {}
             texts = [repr(value) for value in (*known[name].values, None)]
-            marks[:, k] = np.array([texts.index(text) for text in texts])[known[name].numbers]
+            marks[:, k] = np.array([seen.setdefault(text, len(seen)) for text in texts])[known[name].numbers]
         _, group = np.unique(marks, axis=0, return_inverse=True) if names else (None, np.zeros(len(marks), dtype=int))
         order = np.argsort(group[self._settings], kind="stable")
         cuts = np.flatnonzero(np.diff(group[self._settings][order])) + 1

@@ -37,41 +37,6 @@ LEG_SECONDS = 10.0
 COMMIT_SECONDS = 1.0
 # So often may workers be lost without a single task done in between.
 MOST_LOSSES = 5
-# How long each kind of block is tried for an estimate.
-REHEARSAL_SECONDS = 0.1
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What a sweep would do."""
-
-    settings: int
-    runs: int
-    found: int
-    """Of the runs, those that the file has already."""
-    begun: int
-    failed: int
-    blocks: int
-    rounds: int
-    """Of all runs that are missing."""
-    seconds: float
-    bytes: int
-    slots: int
-
-    def summary(self) -> str:
-        left = self.runs - self.found
-        rows = [
-            ("settings", f"{self.settings:,}"),
-            ("runs", f"{self.runs:,}, of which {self.found:,} are in the file" + self._unfinished()),
-            ("to do", f"{left:,} runs in {self.blocks:,} blocks, {self.rounds:,} rounds"),
-            ("time", f"about {duration(self.seconds)} on {self.slots} cores, by a short trial"),
-            ("file", f"about {size(self.bytes)} more"),
-        ]
-        return "\n".join(f"  {name:<10} {text}" for name, text in rows)
-
-    def _unfinished(self) -> str:
-        parts = [f"{n:,} {what}" for n, what in ((self.begun, "begun"), (self.failed, "failed")) if n]
-        return f" ({', '.join(parts)})" if parts else ""
 
 
 @dataclass(frozen=True)
@@ -122,42 +87,6 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
-
-
-def forecast(
-    spec: str | os.PathLike[str],
-    path: str | os.PathLike[str],
-    *,
-    n_jobs: int | None = None,
-    retry: bool = False,
-    given: Mapping[str, tuple[Any, ...]] | None = None,
-    quick: bool = False,
-    synthetic: bool = False,
-) -> Forecast:
-    """What `sweep` would do, how long it might take, and how large the file would get. Nothing is written."""
-    _check_jobs(n_jobs)
-    read = specs.read(spec, given, quick=quick, synthetic=synthetic)
-    target = real_path(path)
-    agenda = Agenda(read, _standings(read, Stored(target)), retry=retry)
-    slots = backend_of("threads", read.grounds, n_jobs, None).slots
-    blocks = agenda.blocks()
-    seconds = 0.0
-    for first, alike in agenda.examples(blocks):
-        block = agenda.pending(blocks, first)
-        ground, shape = read.grounds[blocks.grounds[first]], read.shapes[block[0].setting.key]
-        seconds += rehearse(ground, block, REHEARSAL_SECONDS) / shape.nanoseconds * float(blocks.seconds[alike].sum())
-    return Forecast(
-        settings=len(read.settings),
-        runs=agenda.wanted,
-        found=agenda.wanted - len(agenda),
-        begun=agenda.begun,
-        failed=agenda.count(FAILED),
-        blocks=blocks.size,
-        rounds=agenda.rounds,
-        seconds=seconds / min(slots, max(1, blocks.size)),
-        bytes=_bytes(read, agenda),
-        slots=slots,
-    )
 
 
 def sweep(
@@ -221,7 +150,7 @@ def sweep(
     >>> report.completed, errors.shape
     (12, (6,))
     """
-    _check_jobs(n_jobs)
+    check_jobs(n_jobs)
     backends.check(backend, address)
     real("leg_seconds", leg_seconds, "give a number of seconds > 0", above=0)
     began = time.perf_counter()
@@ -233,7 +162,7 @@ def sweep(
     with Store(target, session=session, lock=lock, shared=shared) as store, stop_on_interrupt() as stop:
         if not mix:
             _refuse_mixture(store.stored, read, target)
-        agenda = Agenda(read, _standings(read, store.stored), retry=retry)
+        agenda = Agenda(read, standings_of(read, store.stored), retry=retry)
         found, resumed = agenda.wanted - len(agenda), agenda.begun
         unsound = agenda.count(DIVERGED) + (0 if retry else agenda.count(FAILED))
         _refuse_full_disk(read, agenda, target)
@@ -333,11 +262,12 @@ def _take(batch: Batch, writer: _Writer, stop: threading.Event) -> None:
         raise
 
 
-def _standings(spec: Spec, stored: Stored) -> Standings:
+def standings_of(spec: Spec, stored: Stored) -> Standings:
+    """What a file has of the runs that are wanted."""
     return stored.standings([setting.key for setting in spec.settings], spec.repetitions)
 
 
-def _check_jobs(n_jobs: Any) -> None:
+def check_jobs(n_jobs: Any) -> None:
     if n_jobs is not None:
         integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
 
@@ -355,7 +285,7 @@ def _refuse_mixture(stored: Stored, spec: Spec, path: Path) -> None:
 def _refuse_full_disk(spec: Spec, agenda: Agenda, path: Path) -> None:
     # Folding needs room for a copy of what there is.
     there = path.stat().st_size if path.exists() else 0
-    needed, free = _bytes(spec, agenda) + there, free_bytes(path)
+    needed, free = bytes_of(spec, agenda) + there, free_bytes(path)
     if needed > free:
         raise StoreError(
             f"{path}: about {size(needed)} are needed and {size(free)} are free; record fewer rounds, or choose "
@@ -363,7 +293,7 @@ def _refuse_full_disk(spec: Spec, agenda: Agenda, path: Path) -> None:
         )
 
 
-def _bytes(spec: Spec, agenda: Agenda) -> int:
+def bytes_of(spec: Spec, agenda: Agenda) -> int:
     """What the file will grow by, without compression, which does not shrink noise by much."""
     of_problem = [
         [(len(subject.problem.measures), subject.problem.d) for subject in ground.subjects] for ground in spec.grounds
@@ -383,7 +313,7 @@ def _compile(spec: Spec, agenda: Agenda, stop: threading.Event) -> None:
     blocks = agenda.blocks()
     for first, _ in agenda.examples(blocks):
         if not stop.is_set():
-            rehearse(spec.grounds[blocks.grounds[first]], agenda.pending(blocks, first))
+            rehearse(spec.grounds[blocks.grounds[first]], agenda.pending(blocks, first), 1)
 
 
 def _session(spec: Spec, backend: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ PAGE = 4096
 # One page of parity for so many of content.
 PAGES_A_PARITY = 32
 MAGIC = b"fastldp\x02"
+# So many pages are checked before memory is let go.
+WINDOW = 8192
 _HEAD = struct.Struct("<8sQ")
 _CRC = struct.Struct("<I")
 
@@ -102,8 +105,11 @@ def is_sealed(file: memoryview) -> bool:
     return any(bytes(file[at * PAGE : at * PAGE + len(MAGIC)]) == MAGIC for at in copies)
 
 
-def opened(file: memoryview) -> Sealed:
-    """The content of a sealed file; damaged pages are made again from parity, in a copy, where that can be done."""
+def opened(file: memoryview, let_go: Callable[[], None] = lambda: None) -> Sealed:
+    """The content of a sealed file; damaged pages are made again from parity, in a copy, where that can be done.
+
+    `let_go` is called now and then, and may take back the memory of pages that were looked at.
+    """
     places = _Places.of_file(len(file))
     if places is None:
         raise DamagedError(f"no whole file has its length of {len(file):,} bytes: something was cut off or added")
@@ -120,7 +126,7 @@ def opened(file: memoryview) -> Sealed:
         raise DamagedError("both copies of its seal are damaged")
     length = _HEAD.unpack_from(head)[1]
     expected = np.frombuffer(head, "<u4", places.content + places.parity, _HEAD.size)
-    wrong = _differing(pages[: places.content], expected[: places.content])
+    wrong = _differing(pages[: places.content], expected[: places.content], let_go)
     parity = pages[places.parity_begins :][: places.parity]
     lost = _differing(parity, expected[places.content :])
     damaged += [*wrong, *(places.parity_begins + page for page in lost)]
@@ -138,10 +144,13 @@ def opened(file: memoryview) -> Sealed:
     return Sealed(mended.reshape(-1).data[:length], damaged)
 
 
-def _differing(pages: Pages, expected: NDArray[np.uint32]) -> list[int]:
+def _differing(pages: Pages, expected: NDArray[np.uint32], let_go: Callable[[], None] = lambda: None) -> list[int]:
     """The pages whose checksum is not the expected one."""
-    found = np.array(_checksums(pages), dtype=np.uint32)
-    different: list[int] = np.flatnonzero(found != expected).tolist()
+    different: list[int] = []
+    for begin in range(0, len(pages), WINDOW):
+        found = np.array(_checksums(pages[begin : begin + WINDOW]), dtype=np.uint32)
+        different += (begin + np.flatnonzero(found != expected[begin : begin + WINDOW])).tolist()
+        let_go()
     return different
 
 

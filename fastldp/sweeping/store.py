@@ -161,7 +161,7 @@ class Store:
         """All parts into the one file; and the file anew, where it was damaged."""
         parts = parts_of(self.path)
         if parts or self.stored.damaged:
-            self._merge(parts, self.path)
+            self._merge(parts, self.path, in_order=True)
 
     def confirm(self, keys: Sequence[str], outcome: NDArray[np.int8]) -> None:
         """Raise where the file does not have each run that was taken as finished, with its outcome."""
@@ -172,12 +172,11 @@ class Store:
                 f"{self.path}: {lacking:,} runs that were finished are not in it; keep it, and report this"
             )
 
-    def _merge(self, parts: Sequence[Path], target: Path) -> None:
+    def _merge(self, parts: Sequence[Path], target: Path, *, in_order: bool = False) -> None:
         """Parts, and the target where it is there, into the target; then the parts are removed."""
         with disk.in_words(self.path):
             sources = [_main(target)] if target.exists() else []
             sources += [file for part in parts if (file := _part(part)) is not None]
-            in_order = target == self.path
             self._write(target, Merged(sources, in_order=in_order), in_order=in_order)
             if lacking := uncovered(File(target), sources):
                 raise StoreError(

@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import engine
-from fastldp.block import Block, Lane, Runs
+from fastldp.block import NEVER, Block, Lane, Runs
 from fastldp.kernels.chacha import key_of
 from fastldp.measures import measured
 from fastldp.recording import Timetable
@@ -27,7 +26,6 @@ Array = NDArray[np.float64]
 
 # What the records of a block may take in memory before they are handed over.
 MOST_BYTES = 64 * 2**20
-NEVER = 2**63 - 1
 
 COMPLETED, DIVERGED, FAILED, RUNNING = "completed", "diverged", "failed", "running"
 
@@ -105,7 +103,14 @@ def _leave_with(parent: int) -> None:
 
 
 def _complete(
-    ground: Ground, mates: Sequence[Pending], ledgers: dict[str, Any], *, seconds: float, threads: int, stop: Any
+    ground: Ground,
+    mates: Sequence[Pending],
+    ledgers: dict[str, Any],
+    *,
+    seconds: float,
+    threads: int,
+    stop: threading.Event | None,
+    most: int = NEVER,
 ) -> list[Leg]:
     began = time.perf_counter()
     try:
@@ -113,7 +118,7 @@ def _complete(
         block = Block(ground.samples, lanes)
         if mates[0].done:
             block.carry_on(mates[0].done, [mate.memory for mate in mates if mate.memory is not None])
-        _advance(block, limit, began + seconds, threads, stop)
+        _advance(block, min(limit, mates[0].done + most), seconds, threads, stop)
     except Exception as error:  # it is kept with the runs it befell, and the sweep goes on
         message = f"{type(error).__name__}: {error}"
         ledgers.update({mate.setting.key: None for mate in mates if mate.setting.key not in ledgers})
@@ -128,11 +133,12 @@ def _complete(
     going = [number for number, lane in enumerate(lanes) if not lane.runs.over(lane.repetition)]
     memories = dict(zip(going, block.memories(going), strict=True)) if going else {}
     each = (time.perf_counter() - began) / len(mates)
-    return [
-        _leg(mate, lane, memories.get(number), each)
-        for number, (mate, lane) in enumerate(zip(mates, lanes, strict=True))
-        if lane.runs.done[lane.repetition] > mate.done or lane.runs.over(lane.repetition)
-    ]
+    with np.errstate(over="ignore"):  # of runs that diverged
+        return [
+            _leg(mate, lane, memories.get(number), each)
+            for number, (mate, lane) in enumerate(zip(mates, lanes, strict=True))
+            if lane.runs.done[lane.repetition] > mate.done or lane.runs.over(lane.repetition)
+        ]
 
 
 def _lanes(ground: Ground, mates: Sequence[Pending]) -> tuple[list[Lane], int]:
@@ -149,9 +155,8 @@ def _lanes(ground: Ground, mates: Sequence[Pending]) -> tuple[list[Lane], int]:
     for key, mine in by_setting.items():
         setting = mine[0].setting
         subject = ground.subjects[setting.subject]
-        recorded = setting.timetable.rounds
-        timetable = Timetable(recorded[(recorded > begin) & (recorded <= end)], setting.timetable.worker)
-        keys = np.stack([key_of(setting.seed, mate.repetition) for mate in mine])
+        timetable = _between(setting.timetable, begin, end)
+        keys = np.array([key_of(setting.seed, mate.repetition) for mate in mine])
         runs = Runs(subject.problem, ground.schedule(setting), subject.start, keys, timetable, subject.optimum)
         places |= {(key, mate.repetition): Lane(runs, row) for row, mate in enumerate(mine)}
     return [places[mate.setting.key, mate.repetition] for mate in mates], end
@@ -159,16 +164,28 @@ def _lanes(ground: Ground, mates: Sequence[Pending]) -> tuple[list[Lane], int]:
 
 def _last(timetable: Timetable, begin: int, window: int) -> int:
     """The last round that may be recorded, of a timetable that goes on after `begin`."""
+    if timetable.rounds.size <= window:
+        return NEVER
     ahead = timetable.rounds[timetable.rounds > begin]
     return int(ahead[window - 1]) if ahead.size > window else NEVER
 
 
-def _advance(block: Block, limit: int, deadline: float, threads: int, stop: threading.Event | None) -> None:
+def _between(timetable: Timetable, begin: int, end: int) -> Timetable:
+    """Of a timetable the rounds after `begin` and up to `end`."""
+    if begin == 0 and end == NEVER:
+        return timetable
+    first, last = np.searchsorted(timetable.rounds, [begin, end], side="right")
+    return Timetable(timetable.rounds[first:last], timetable.worker)
+
+
+def _advance(block: Block, limit: int, seconds: float, threads: int, stop: threading.Event | None) -> None:
     """A block to its end, or as far as time and its records allow."""
+    deadline = time.perf_counter() + seconds
+    length = engine.segment_length(block.problem, block.program.local_steps)
+    # Legs shorter than segments end at records.
+    at_records = seconds < 1e-9 * engine.SEGMENT_NANOSECONDS
     with engine.sharing(threads):
-        for end in block.ends(engine.segment_length(block.problem, block.program.local_steps)):
-            if end > limit:
-                break
+        for end in block.ends(length, at_records=at_records, limit=limit):
             block.advance(end, threads=threads)
             if block.over or time.perf_counter() > deadline or (stop is not None and stop.is_set()):
                 break
@@ -183,15 +200,14 @@ def _leg(mate: Pending, lane: Lane, memory: Array | None, seconds: float) -> Leg
     outcome = DIVERGED if failed else COMPLETED if memory is None else RUNNING
     reached = slice(0, int(np.searchsorted(runs.timetable.rounds, end, side="right")))
     scale = float(runs.optimum @ runs.optimum) or 1.0
-    with np.errstate(over="ignore"):  # of a run that diverged
-        columns = {"consensus": runs.consensus[row, reached], "distance": runs.distance[row, reached] / scale}
+    columns = {"consensus": runs.consensus[row, reached], "distance": runs.distance[row, reached] / scale}
     models = runs.means[row, reached]
     if mate.setting.wanted.objective:
         columns |= measured(models, runs.problem.measures, runs.problem.measure)
     if mate.setting.wanted.models:
         columns["models"] = models.ravel()
     if outcome == COMPLETED:
-        columns["x"] = runs.workers[row].mean(axis=0)
+        columns["x"] = np.add.reduce(runs.workers[row]) / runs.problem.n
     elif memory is not None:
         columns["memory"] = memory
     message = f"the average model was not finite at round {failed:,}" if failed else ""
@@ -204,20 +220,8 @@ def machine() -> str:
     return f"{platform.node()}, {platform.processor() or platform.machine()}, {platform.platform()}"
 
 
-def rehearse(ground: Ground, mates: Sequence[Pending], seconds: float = 0.0) -> float:
-    """Compile what a block needs, before workers want it all at once; the nanoseconds of a round."""
-    fresh = [Pending(_recorded_once(mate.setting), mate.repetition) for mate in mates]
-    block = Block(ground.samples, _lanes(ground, fresh)[0])
-    block.advance(1)
-    spent, begin, rounds = 0.0, 0, 1
-    while rounds < block.horizon and spent < seconds:
-        begin, rounds = rounds, min(2 * rounds, block.horizon)
-        began = time.perf_counter()
-        block.advance(rounds)
-        spent = time.perf_counter() - began
-    return 1e9 * spent / (rounds - begin)
-
-
-def _recorded_once(setting: Setting) -> Setting:
-    """The same, recorded at the first round alone."""
-    return replace(setting, timetable=Timetable(np.array([1]), setting.timetable.worker))
+def rehearse(ground: Ground, mates: Sequence[Pending], rounds: int) -> Batch:
+    """Run a block for no more than so many rounds, as `complete` does; what it needs is compiled then."""
+    ledgers: dict[str, dict[str, Any] | None] = {}
+    legs = _complete(ground, mates, ledgers, seconds=float("inf"), threads=1, stop=None, most=rounds)
+    return Batch(legs, ledgers, sum(leg.end - leg.begin for leg in legs))

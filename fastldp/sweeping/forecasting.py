@@ -1,0 +1,270 @@
+"""What a sweep would do, and how long it would take: a trial of every kind of block, on all cores, as workers do it."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp import engine
+from fastldp.kernels import rounds as kernels
+from fastldp.sweeping import spec as specs
+from fastldp.sweeping.agenda import Agenda, Blocks
+from fastldp.sweeping.backends import backend_of
+from fastldp.sweeping.ground import Ground
+from fastldp.sweeping.runner import COMMIT_SECONDS, bytes_of, check_jobs, duration, size, standings_of
+from fastldp.sweeping.spec import Spec
+from fastldp.sweeping.store import SettingRow, Store, Stored, real_path
+from fastldp.sweeping.work import FAILED, Batch, Pending, rehearse
+
+Array = NDArray[np.float64]
+
+# How long each kind of block is tried, at each of two lengths.
+TRIAL_SECONDS = 0.15
+# So many blocks of a kind are tried at most; where they are short they differ in their settings.
+MOST_TRIED = 64
+# Fewer blocks are handed to slots one by one; of more, the last ones do not matter.
+FEW_BLOCKS = 10_000
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a sweep would do."""
+
+    settings: int
+    runs: int
+    found: int
+    """Of the runs, those that the file has already."""
+    begun: int
+    failed: int
+    blocks: int
+    rounds: int
+    """Of all runs that are missing."""
+    seconds: float
+    """From reading the specification to the end of writing, with kernels that are compiled."""
+    bytes: int
+    slots: int
+    compiled: int
+    """How many kernels had to be compiled for the trial; the sweep will find them."""
+
+    def summary(self) -> str:
+        left = self.runs - self.found
+        trial = "by a short trial"
+        if self.compiled:
+            trial += f", for which {self.compiled} kernels were compiled"
+        rows = [
+            ("settings", f"{self.settings:,}"),
+            ("runs", f"{self.runs:,}, of which {self.found:,} are in the file" + self._unfinished()),
+            ("to do", f"{left:,} runs in {self.blocks:,} blocks, {self.rounds:,} rounds"),
+            ("time", f"about {duration(self.seconds)} on {self.slots} cores, {trial}"),
+            ("file", f"about {size(self.bytes)} more"),
+        ]
+        return "\n".join(f"  {name:<10} {text}" for name, text in rows)
+
+    def _unfinished(self) -> str:
+        parts = [f"{n:,} {what}" for n, what in ((self.begun, "begun"), (self.failed, "failed")) if n]
+        return f" ({', '.join(parts)})" if parts else ""
+
+
+class Pace(NamedTuple):
+    """A cost that grows with a count: seconds = fixed + each · count."""
+
+    fixed: float
+    each: float
+
+    @classmethod
+    def through(cls, first: tuple[int, float], second: tuple[int, float]) -> Pace:
+        """The line through two measurements of (count, seconds); neither part of it is negative.
+
+        >>> Pace.through((10, 3.0), (50, 7.0))
+        Pace(fixed=2.0, each=0.1)
+        """
+        (few, short), (many, long) = first, second
+        if many <= few or long <= short:
+            return cls(long, 0.0) if many <= few else cls((short + long) / 2, 0.0)
+        each = (long - short) / (many - few)
+        if each * few > short:  # the second, which took longer, is the better known
+            return cls(0.0, long / many)
+        return cls(short - each * few, each)
+
+
+class Measured(NamedTuple):
+    """What the parts of a sweep were seen to take."""
+
+    planning: float
+    """Reading the specification and the file."""
+    loading: float
+    """Kernels that are compiled."""
+    blocks: Mapping[int, Pace]
+    """A block by its rounds, with all slots at work, by kind."""
+    commits: Pace
+    """Writing a part, by its runs."""
+    folding: Pace
+    """Making the one file, by its runs."""
+
+    def seconds(self, blocks: Blocks, runs: int, slots: int, *, shared: bool) -> float:
+        """Of a whole sweep; `shared` says that a block left alone has all slots."""
+        each = np.zeros(blocks.size)
+        for kind, pace in self.blocks.items():
+            alike = blocks.kinds == kind
+            each[alike] = pace.fixed + pace.each * blocks.rounds[alike]
+        working = each.sum() / slots if shared and blocks.size == 1 else makespan(each, slots)
+        # What is written is read and copied once more in the end.
+        parts = max(1, math.ceil(working / COMMIT_SECONDS))
+        writing = parts * self.commits.fixed + runs * self.commits.each + self.folding.fixed + runs * self.folding.each
+        return self.planning + (self.loading + float(working) + writing if runs else 0.0)
+
+
+def makespan(seconds: Array, slots: int) -> float:
+    """When the last of so many slots is done, each taking the next job in turn.
+
+    >>> makespan(np.array([3.0, 2.0, 2.0]), 2)
+    4.0
+    """
+    if seconds.size > FEW_BLOCKS:
+        return float(seconds.sum()) / slots
+    ends = [0.0] * slots
+    for one in seconds.tolist():
+        heapq.heapreplace(ends, ends[0] + one)
+    return max(ends)
+
+
+def forecast(
+    spec: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    n_jobs: int | None = None,
+    retry: bool = False,
+    given: Mapping[str, tuple[Any, ...]] | None = None,
+    quick: bool = False,
+    synthetic: bool = False,
+) -> Forecast:
+    """What `sweep` would do, how long it might take, and how large the file would get. Nothing is written to it."""
+    check_jobs(n_jobs)
+    began = time.perf_counter()
+    read = specs.read(spec, given, quick=quick, synthetic=synthetic)
+    agenda = Agenda(read, standings_of(read, Stored(real_path(path))), retry=retry)
+    blocks = agenda.blocks()
+    planning = time.perf_counter() - began
+    slots = backend_of("threads", read.grounds, n_jobs, None).slots
+    before = _compilations()
+    measured = _measured(read, agenda, blocks, slots, planning)
+    shared = blocks.size == 1 and engine.threads_pay(read.grounds[blocks.grounds[0]].subjects[0].problem)
+    return Forecast(
+        settings=len(read.settings),
+        runs=agenda.wanted,
+        found=agenda.wanted - len(agenda),
+        begun=agenda.begun,
+        failed=agenda.count(FAILED),
+        blocks=blocks.size,
+        rounds=agenda.rounds,
+        seconds=measured.seconds(blocks, len(agenda), slots, shared=shared),
+        bytes=bytes_of(read, agenda),
+        slots=slots,
+        compiled=_compilations() - before,
+    )
+
+
+def _measured(spec: Spec, agenda: Agenda, blocks: Blocks, slots: int, planning: float) -> Measured:
+    loading, paces = 0.0, {}
+    batches: list[Batch] = []
+    with ThreadPoolExecutor(slots) as pool:
+        for first, alike in agenda.examples(blocks):
+            ground, compiled = spec.grounds[blocks.grounds[first]], _compilations()
+            numbers = np.flatnonzero(alike)
+            some = numbers[:: -(-numbers.size // MOST_TRIED)]
+            tried = [agenda.pending(blocks, number) for number in some.tolist()]
+            cold, warm = (_timed(partial(rehearse, ground, tried[0], 1)) for _ in range(2))
+            if _compilations() == compiled:
+                loading += max(0.0, cold - warm)
+            trial = _Trial(ground, tried, blocks.rounds[some].tolist(), slots, pool)
+            paces[int(blocks.kinds[first])] = trial.pace()
+            batches += trial.batches
+    return Measured(planning, loading, paces, *_writing(spec, batches))
+
+
+class _Trial:
+    """Blocks of one kind, run on all slots at once for so many rounds."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        blocks: Sequence[Sequence[Pending]],
+        rounds: Sequence[int],
+        slots: int,
+        pool: ThreadPoolExecutor,
+    ) -> None:
+        self._ground, self._blocks, self._rounds = ground, blocks, rounds
+        self._slots, self._pool = slots, pool
+        self.batches: list[Batch] = []
+
+    def pace(self) -> Pace:
+        """What a block takes by its rounds."""
+        most, rounds = self._rounds[0], 1
+        took = _timed(partial(rehearse, self._ground, self._blocks[0], rounds))
+        while rounds < most and took < TRIAL_SECONDS:
+            rounds = min(most, 4 * rounds)
+            took = _timed(partial(rehearse, self._ground, self._blocks[0], rounds))
+        # Where all is done in no time, as many blocks as make the time long enough to be measured.
+        count = min(len(self._blocks), max(1, round(TRIAL_SECONDS / took)))
+        return Pace.through(self._together(-(-rounds // 8), count), self._together(rounds, count))
+
+    def _together(self, rounds: int, count: int) -> tuple[int, float]:
+        """Rounds, and the seconds of a block with all slots at work: the median, where there are blocks for three."""
+
+        def work(blocks: Sequence[Sequence[Pending]]) -> list[Batch]:
+            return [rehearse(self._ground, block, rounds) for block in blocks]
+
+        self.batches, took = [], []
+        for spell in range(min(3, count)):
+            blocks = self._blocks[spell:count:3]
+            began = time.perf_counter()
+            made = list(self._pool.map(work, [blocks] * self._slots))
+            took.append((time.perf_counter() - began) / len(blocks))
+            self.batches += made[0]
+        reached = [min(rounds, most) for most in self._rounds[:count]]
+        return round(sum(reached) / count), statistics.median(took)
+
+
+def _writing(spec: Spec, batches: Sequence[Batch]) -> tuple[Pace, Pace]:
+    """What it takes to write a part and to make the one file, by the runs in it; tried in a folder of its own."""
+    legs = [leg for batch in batches for leg in batch.legs]
+    if not legs:
+        return Pace(0.0, 0.0), Pace(0.0, 0.0)
+    ledgers = {key: ledger for batch in batches for key, ledger in batch.ledgers.items()}
+    rounds = {setting.key: setting.timetable.rounds for setting in spec.settings if setting.key in ledgers}
+    rows = {key: SettingRow(spec.cards[key], ledger, rounds[key]) for key, ledger in ledgers.items()}
+    found = []
+    for some in (legs[:1], legs):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            Store(Path(folder) / "trial.h5", session={}, lock=False) as store,
+        ):
+            commit = _timed(partial(store.commit, some, rows))
+            found.append((len(some), commit, _timed(store.fold)))
+    (few, *short), (many, *long) = found
+    commits, folding = (Pace.through((few, a), (many, b)) for a, b in zip(short, long, strict=True))
+    return commits, folding
+
+
+def _timed(job: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    job()
+    return time.perf_counter() - began
+
+
+def _compilations() -> int:
+    """How many kernels this process has compiled."""
+    return sum(kernels.run_serial.stats.cache_misses.values())

@@ -174,6 +174,7 @@ def _mend(subject: Subject, path: Path, *, refused: bool) -> str:
 
 def tried(found: list[Subject], folder: Path, flips: int, seed: int) -> Counter[tuple[str, str, str]]:
     """Counts by subject, kind and outcome, until all are tried or Ctrl-C is pressed."""
+    tqdm.monitor_interval = 0  # a thread of its own, which a fork would not survive
     counts: Counter[tuple[str, str, str]] = Counter()
     chance = random.Random(seed)
     with tqdm(total=flips, unit="flip", file=sys.stderr) as bar, suppress(KeyboardInterrupt):

@@ -29,12 +29,11 @@ from tqdm import tqdm
 import fastldp as fl
 from evidence import LARGER, Bits, Tree, bits_of, hasty, lay, read, sweep, tree_of
 from fastldp.errors import DamageWarning, FastLDPError
+from fastldp.sweeping.sealing import PAGE
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.store import Store
 
 FILE = "r.h5"
-# A burst is at most two pages of a disk.
-BURST = 8192
 # So many flips are made ready at a time.
 ROUND = 100
 # What may come of a damage, the good first; `unnoticed` did no harm, but nobody was told.
@@ -103,7 +102,7 @@ def subjects(folder: Path) -> list[Subject]:
 
 
 def damages(subject: Subject, flips: int, chance: random.Random) -> Iterator[Damage]:
-    """Single bytes; and a tenth as many bursts and truncations each."""
+    """Single bytes; and a tenth as many bursts, that touch at most two pages, and truncations."""
     for kind, count in (("flip", flips), ("burst", flips // 10), ("truncation", flips // 10)):
         for _ in range(count):
             yield _damage(subject, kind, chance)
@@ -117,9 +116,8 @@ def _damage(subject: Subject, kind: str, chance: random.Random) -> Damage:
     if kind == "flip":
         content[at] ^= chance.randrange(1, 256)
     elif kind == "burst":
-        length = chance.randrange(2, BURST + 1)
-        at = min(at, len(content) - length)
-        content[at : at + length] = bytes(byte ^ chance.randrange(1, 256) for byte in content[at : at + length])
+        end = chance.randrange(at, min((at // PAGE + 2) * PAGE, len(content))) + 1
+        content[at:end] = bytes(byte ^ chance.randrange(1, 256) for byte in content[at:end])
     else:
         del content[at:]
     return Damage(kind, name, bytes(content), f"{subject.name}/{name}, {kind} at {at:,}")

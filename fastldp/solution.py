@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp import disk
 from fastldp.archives import digest_of, read_arrays
 from fastldp.errors import FileFormatError
 from fastldp.measures import Measures
 from fastldp.privacy.ledger import Ledger
-from fastldp.replacing import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -178,9 +179,13 @@ class Solution:
 
         Where there is a seed the file is its owner's alone (mode 0600): with the seed noise can be taken off again.
         """
-        with replacing(path, private=self.seed is not None) as file:
+        target = disk.target_of(path)
+        # Short, for the target's name may be as long as the system allows already.
+        temporary = target.with_name(f".fastldp-{secrets.token_hex(8)}")
+        with disk.Draft(temporary, disk.SHARED if self.seed is None else disk.PRIVATE) as draft:
             arrays = self._arrays()
-            np.savez_compressed(file, **arrays | {DIGEST: digest_of(arrays)})
+            np.savez_compressed(draft, **arrays | {DIGEST: digest_of(arrays)})
+            draft.publish(target)
 
     def _arrays(self) -> dict[str, Any]:
         """Everything, as arrays by name."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fuzzing
+import fuzzed_files
 from fastldp import memory
 from fastldp.archives import digest_of, read_arrays
 from fastldp.errors import FileFormatError, TooLargeError
@@ -56,8 +56,8 @@ def test_the_digest_covers_everything() -> None:
 
 
 def test_a_forged_shape_takes_no_memory(tmp_path: Path) -> None:
-    forged = fuzzing.npy("{'descr': '<f8', 'fortran_order': False, 'shape': (100000, 1000000), }", bytes(800))
-    (tmp_path / "a.npz").write_bytes(fuzzing.archive({"A.npy": forged}))
+    forged = fuzzed_files.npy("{'descr': '<f8', 'fortran_order': False, 'shape': (100000, 1000000), }", bytes(800))
+    (tmp_path / "a.npz").write_bytes(fuzzed_files.archive({"A.npy": forged}))
     tracemalloc.start()
     try:
         with pytest.raises(
@@ -86,7 +86,7 @@ def test_more_than_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
 def test_other_packings_are_refused(packing: int, tmp_path: Path) -> None:
     """Their ratios have no limit."""
     with zipfile.ZipFile(tmp_path / "a.npz", "w", packing) as file:
-        file.writestr("A.npy", fuzzing.npy("{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }", bytes(16)))
+        file.writestr("A.npy", fuzzed_files.npy("{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }", bytes(16)))
     with pytest.raises(FileFormatError, match="packed in a way that NumPy does not write"):
         read_arrays(tmp_path / "a.npz", "")
 

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -31,9 +30,19 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import fastldp as fl
 import sweeps
+from fastldp.sweeping.store import Store
+
+def wait_once_written(commit):
+    def wait(self, *given):
+        commit(self, *given)
+        print("written", flush=True)
+        sys.stdin.readline()
+    return wait
 
 def main():
     wanted = json.loads(sys.argv[2])
+    if wanted["waits"]:
+        Store.commit = wait_once_written(Store.commit)
     logging.basicConfig(level=logging.ERROR)
     logging.getLogger("fastldp").setLevel(logging.INFO)
     report = sweeps.run(wanted["text"], Path(wanted["path"]), **wanted["options"])
@@ -48,9 +57,10 @@ def absent(backend: str) -> bool:
     return backend in NEEDS and find_spec(NEEDS[backend]) is None
 
 
-def command(path: Path, script: Path, text: str = TEXT, **options: Any) -> list[str]:
+def command(path: Path, script: Path, text: str = TEXT, *, waits: bool = False, **options: Any) -> list[str]:
+    """A sweep in a process of its own; one that waits does so after each part, until it gets a line."""
     script.write_text(SCRIPT)
-    wanted = {"text": text, "path": str(path), "options": options}
+    wanted = {"text": text, "path": str(path), "waits": waits, "options": options}
     return [sys.executable, str(script), str(TESTS), json.dumps(wanted)]
 
 
@@ -68,9 +78,9 @@ def children(process: int) -> list[int]:
     return found
 
 
-def named(process: int, word: str) -> bool:
+def named(process: int, words: tuple[str, ...]) -> bool:
     try:
-        return word.encode() in Path(f"/proc/{process}/cmdline").read_bytes()
+        return any(word.encode() in Path(f"/proc/{process}/cmdline").read_bytes() for word in words)
     except OSError:
         return False
 
@@ -88,17 +98,22 @@ def test_one_process_is_enough(expected: str, tmp_path: Path) -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-# Workers that die. What they do takes some seconds, so that they can be found at it.
+# Workers that die, while the command that wants something of them waits after its first part.
 
-LONG = sweeps.spec("isrl", "scaffold", rounds="[180_000, 240_000]", record="every = 60_000")
-WORKERS = {"loky": "LokyProcess", "dask": "spawn_main", "ray": "ray::_complete"}
+LONG = sweeps.spec("isrl", "scaffold", rounds="[18_000, 24_000]", record="every = 6_000")
+WORKERS = {"loky": ("LokyProcess",), "dask": ("spawn_main",), "ray": ("ray::_complete", "ray::IDLE")}
 
 
 @contextmanager
-def running(arguments: list[str]) -> Iterator["subprocess.Popen[str]"]:
-    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def running(arguments: list[str], backend: str) -> Iterator[tuple["subprocess.Popen[str]", list[int]]]:
+    """A command that has written its first part, and its workers."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(arguments, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
     try:
-        yield process
+        assert process.stdout is not None
+        while (line := process.stdout.readline()) != "written\n":
+            assert line, process.communicate()[1]
+        yield process, [child for child in children(process.pid) if named(child, WORKERS[backend])]
     finally:
         for child in [*children(process.pid), process.pid]:
             try:
@@ -108,22 +123,14 @@ def running(arguments: list[str]) -> Iterator["subprocess.Popen[str]"]:
         process.communicate()
 
 
-def busy(process: int, backend: str, file: Path) -> list[int]:
-    """Workers that have used two seconds, once a first leg is in the file's folder of parts: at work, not starting."""
-    if not any(file.parent.glob(f"{file.name}.parts/part-*.h5")):
-        return []
-    found = []
-    for child in children(process):
-        if named(child, WORKERS[backend]):
-            used = sum(map(int, Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[11:13]))
-            if used > 2 * os.sysconf("SC_CLK_TCK"):
-                found.append(child)
-    return found
-
-
 @pytest.fixture(scope="module")
 def expected_of_long(tmp_path_factory: pytest.TempPathFactory) -> str:
     return sweeps.digest(LONG, tmp_path_factory.mktemp("threads") / "r.h5")
+
+
+def waiting(tmp_path: Path, backend: str) -> list[str]:
+    options = {"backend": backend, "n_jobs": 2, "leg_seconds": 1e-9}
+    return command(tmp_path / "r.h5", tmp_path / "run.py", LONG, waits=True, **options)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds its victims in /proc")
@@ -133,13 +140,9 @@ def test_blocks_of_a_killed_worker_are_run_again_with_the_bits_of_threads(
 ) -> None:
     if absent(backend):
         pytest.skip(f"{NEEDS[backend]} is not installed")
-    arguments = command(tmp_path / "r.h5", tmp_path / "run.py", LONG, backend=backend, n_jobs=2, leg_seconds=1.0)
-    with running(arguments) as process:
-        while process.poll() is None and not (victims := busy(process.pid, backend, tmp_path / "r.h5")):
-            time.sleep(0.05)
-        assert process.poll() is None, process.communicate()
-        os.kill(victims[0], signal.SIGKILL)
-        out, err = process.communicate(timeout=120)
+    with running(waiting(tmp_path, backend), backend) as (process, workers):
+        os.kill(workers[0], signal.SIGKILL)
+        out, err = process.communicate("\n" * 10_000)
     assert process.returncode == 0, err
     assert json.loads(out.splitlines()[-1])["completed"] == 24
     assert fl.results(tmp_path / "r.h5").digest() == expected_of_long
@@ -147,17 +150,11 @@ def test_blocks_of_a_killed_worker_are_run_again_with_the_bits_of_threads(
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
 def test_workers_of_a_killed_parent_leave(tmp_path: Path) -> None:
-    arguments = command(tmp_path / "r.h5", tmp_path / "run.py", LONG, backend="loky", n_jobs=2, leg_seconds=1.0)
-    with running(arguments) as process:
-        while process.poll() is None and not busy(process.pid, "loky", tmp_path / "r.h5"):
-            time.sleep(0.05)
-        workers = [child for child in children(process.pid) if named(child, WORKERS["loky"])]
+    with running(waiting(tmp_path, "loky"), "loky") as (process, workers):
+        assert workers
         process.kill()
-        for _ in range(600):
-            if not any(named(worker, WORKERS["loky"]) for worker in workers):
-                return
-            time.sleep(0.1)
-    pytest.fail(f"{workers} are still there")
+        while any(named(worker, WORKERS["loky"]) for worker in workers):
+            os.sched_yield()
 
 
 # Addresses.

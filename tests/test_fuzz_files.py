@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-import fuzzing
+import fuzzed_files
 
 # By kind: so many in the quick tests, and in the long ones.
-KINDS: dict[str, tuple[Callable[[int, Path], fuzzing.Tally], int, int]] = {
-    "IDX": (lambda count, _: fuzzing.idx_plain(count), 4000, 300_000),
-    "IDX, packed": (fuzzing.idx_packed, 300, 10_000),
-    "LIBSVM": (lambda count, _: fuzzing.libsvm_plain(count), 300, 30_000),
-    "LIBSVM, packed": (fuzzing.libsvm_packed, 300, 6000),
-    "npz": (fuzzing.npz, 300, 6000),
-    "solution, a byte": (fuzzing.solution_flips, 300, 10_000),
-    "solution, more": (fuzzing.solution_damages, 100, 3000),
-    "solution, swaps": (lambda _, folder: fuzzing.solution_swaps(folder), 0, 0),
+KINDS: dict[str, tuple[Callable[[int, Path], fuzzed_files.Tally], int, int]] = {
+    "IDX": (lambda count, _: fuzzed_files.idx_plain(count), 4000, 300_000),
+    "IDX, packed": (fuzzed_files.idx_packed, 300, 10_000),
+    "LIBSVM": (lambda count, _: fuzzed_files.libsvm_plain(count), 300, 30_000),
+    "LIBSVM, packed": (fuzzed_files.libsvm_packed, 300, 6000),
+    "npz": (fuzzed_files.npz, 300, 6000),
+    "solution, a byte": (fuzzed_files.solution_flips, 300, 10_000),
+    "solution, more": (fuzzed_files.solution_damages, 100, 3000),
+    "solution, swaps": (lambda _, folder: fuzzed_files.solution_swaps(folder), 0, 0),
 }
 
 
@@ -48,13 +48,13 @@ def test_the_tally_tells_wrong_numbers_from_other_errors() -> None:
     def read(content: bytes) -> int:
         return {b"right": 1, b"wrong": 2}[content]
 
-    tally = fuzzing.tallied([b"right", b"wrong", b"other"], read, lambda _, found: found == 1)
+    tally = fuzzed_files.tallied([b"right", b"wrong", b"other"], read, lambda _, found: found == 1)
     assert (tally.cases, tally.right, tally.silent, len(tally.tracebacks)) == (3, 1, 1, 1)
     assert not tally.clean
 
 
 def test_damage_is_damage() -> None:
     whole = bytes(range(50))
-    files = list(fuzzing.damaged(whole, 200, seed=1))
+    files = list(fuzzed_files.damaged(whole, 200, seed=1))
     assert len(files) > 150
     assert whole not in files

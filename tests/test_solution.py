@@ -10,7 +10,7 @@ import pytest
 
 import cases
 import fastldp as fl
-import fuzzing
+import fuzzed_files
 from fastldp import figures
 from fastldp.errors import ArgumentError, FileFormatError
 
@@ -174,15 +174,15 @@ def test_files_of_the_former_format(run: fl.Solution, tmp_path: Path) -> None:
     """They have no digest, and are read; a new one that lost its digest is not taken for an old one."""
     path = tmp_path / "run.npz"
     run.save(path)
-    members = fuzzing.members_of(path.read_bytes())
+    members = fuzzed_files.members_of(path.read_bytes())
     del members["digest.npy"]
-    path.write_bytes(fuzzing.archive(members))
+    path.write_bytes(fuzzed_files.archive(members))
     with pytest.raises(FileFormatError, match="'fastldp solution 2', without a digest"):
         fl.load(path)
     arrays = dict(np.load(path))
     arrays["header"] = np.array(str(arrays["header"]).replace("solution 2", "solution 1"))
     np.savez_compressed(path, **arrays)
-    assert fuzzing.everything(fl.load(path)) == fuzzing.everything(run)
+    assert fuzzed_files.everything(fl.load(path)) == fuzzed_files.everything(run)
     np.savez_compressed(path, **arrays | {"means": arrays["means"][:, :-1]})
     with pytest.raises(FileFormatError, match="'means' is float64 of shape"):
         fl.load(path)

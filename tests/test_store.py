@@ -17,9 +17,9 @@ import pytest
 
 import fastldp as fl
 import sweeps
-from fastldp import engine
+from fastldp import disk, engine
 from fastldp.errors import DamageWarning, FileFormatError, StoreError
-from fastldp.sweeping import disk, layout, merging, store
+from fastldp.sweeping import layout, merging, store
 from fastldp.sweeping.store import Store, parts_of
 
 TEXT = sweeps.spec("isrl", rounds="[30, 45]", record="every = 15")

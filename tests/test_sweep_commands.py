@@ -2,11 +2,9 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import h5py
@@ -146,9 +144,27 @@ def test_plot_draws_what_was_chosen(folder: Path, capsys: pytest.CaptureFixture[
     assert main(["plot", "s.h5", "--where", "rounds"]) == 2
 
 
-# Real processes. Longer than the leg that a stopped one finishes, ten seconds; the trials share one undisturbed sweep.
+# Real processes. The runs have several segments; the trials share one undisturbed sweep.
 
-LONG = SPEC.format(rounds=300_000, more=360_000)
+LONG = SPEC.format(rounds=60_000, more=72_000)
+# A command whose legs are a segment long, and that waits after each part it has written until it is told to go on.
+WAITING = """
+import sys
+import fastldp as fl
+from fastldp.cli import main
+from fastldp.sweeping.store import Store
+
+commit = Store.commit
+
+def wait(self, *given):
+    commit(self, *given)
+    print("written", flush=True)
+    sys.stdin.readline()
+
+Store.commit = wait
+fl.sweep.__kwdefaults__["leg_seconds"] = 1e-9
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -158,50 +174,50 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return fl.results(path).digest()
 
 
-def start(folder: Path, *options: str) -> "subprocess.Popen[str]":
+def start(folder: Path, *options: str, script: str = "") -> "subprocess.Popen[str]":
     (folder / "s.toml").write_text(LONG)
-    arguments = [sys.executable, "-m", "fastldp", "sweep", "s.toml", *options]
+    program = ["-c", script] if script else ["-m", "fastldp"]
+    arguments = [sys.executable, *program, "sweep", "s.toml", *options]
+    pipe = subprocess.PIPE
     return subprocess.Popen(
-        arguments, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        arguments, cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
     )
-
-
-def await_lock(process: "subprocess.Popen[str]", folder: Path) -> None:
-    """Until the sweep has its file, and with it Ctrl-C."""
-    while not (folder / "s.h5.parts" / "lock").exists() and process.poll() is None:
-        time.sleep(0.01)
-    time.sleep(0.3)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are a thing of POSIX")
 @pytest.mark.parametrize("backend", ["threads", "loky"])
 def test_ctrl_c_writes_what_there_is_and_says_how_to_go_on(backend: str, undisturbed: str, tmp_path: Path) -> None:
-    process = start(tmp_path, "--backend", backend)
-    await_lock(process, tmp_path)
+    process = start(tmp_path, "--backend", backend, script=WAITING)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "written\n"
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: all processes hear it
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate("\n" * 1000)
     assert process.returncode == 130, err
     assert "are still missing; the same command goes on from here" in out
     if backend == "threads":  # a process that hears it while it starts says so, and its blocks are run again
         assert "Traceback" not in err
     process = start(tmp_path, "--json")
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate()
     assert process.returncode == 0, err
     assert json.loads(out)["missing"] == 0
     assert fl.results(tmp_path / "s.h5").digest() == undisturbed
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are a thing of POSIX")
-def test_kills_at_random_moments_lose_nothing(undisturbed: str, tmp_path: Path) -> None:
-    """The short version of scripts/kills.py."""
-    chance = random.Random(0)
-    for _ in range(3):
-        process = start(tmp_path)
-        await_lock(process, tmp_path)
-        time.sleep(chance.uniform(0, 1))
+def test_kills_lose_nothing(undisturbed: str, tmp_path: Path) -> None:
+    """The short version of scripts/kills.py, after parts that it says it has written."""
+    for written in (1, 3, 2):
+        process = start(tmp_path, script=WAITING)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for _ in range(written):
+            assert process.stdout.readline() == "written\n"
+            process.stdin.write("\n")
+            process.stdin.flush()
         process.kill()
         process.communicate()
+        process.wait()
     last = start(tmp_path)
-    _, err = last.communicate(timeout=120)
+    _, err = last.communicate()
     assert last.returncode == 0, err
     assert fl.results(tmp_path / "s.h5").digest() == undisturbed

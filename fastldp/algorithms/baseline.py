@@ -13,7 +13,6 @@ from fastldp.algorithms.schedule import Outline, Schedule, Terms, ledger_of, noi
 from fastldp.planning.plan import Way
 from fastldp.planning.prior import Prior
 from fastldp.privacy.allocation import static_variances
-from fastldp.validation import real
 
 
 class Baseline(Protocol):
@@ -24,11 +23,6 @@ class Baseline(Protocol):
 
     @property
     def prior(self) -> Prior | str | None: ...
-
-
-def positive(argument: str, value: float) -> float:
-    """A step or a threshold."""
-    return real(argument, value, "give a finite number > 0", above=0)
 
 
 def outline_of(make: Callable[[float], Program], method: Baseline, terms: Terms, rounds: int) -> Outline:

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.algorithms.baseline import outline_of, positive
+from fastldp.algorithms.baseline import outline_of
 from fastldp.algorithms.planned import PLANNED, check_prior, checked_step
 from fastldp.algorithms.program import Layout, Program
 from fastldp.algorithms.schedule import Outline, Schedule, Terms
-from fastldp.composite import Composite
+from fastldp.composite import Composite, threshold
 from fastldp.errors import ArgumentError
 from fastldp.kernels import isrl as kernels
 from fastldp.planning.prior import Prior
@@ -56,7 +56,7 @@ class ISRLDP:
         object.__setattr__(self, "step", checked_step(self.step))
         check_prior(self.prior, planned=self.step == PLANNED)
         if self.clip is not None:
-            object.__setattr__(self, "clip", positive("clip", self.clip))
+            object.__setattr__(self, "clip", threshold("clip", self.clip))
         if not isinstance(self.accelerated, bool):
             raise ArgumentError("accelerated", self.accelerated, "give True or False")
         if self.accelerated and self.step == PLANNED:

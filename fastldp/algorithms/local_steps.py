@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.algorithms.baseline import outline_of, positive
+from fastldp.algorithms.baseline import outline_of
 from fastldp.algorithms.planned import PLANNED, check_prior, checked_step
 from fastldp.algorithms.program import Layout, Program
 from fastldp.algorithms.schedule import Outline, Schedule, Terms
-from fastldp.composite import Composite
+from fastldp.composite import Composite, threshold
 from fastldp.errors import ArgumentError
 from fastldp.kernels import local_steps as kernels
 from fastldp.planning.prior import Prior
 from fastldp.privacy.budget import Budget
-from fastldp.validation import integer
+from fastldp.validation import integer, real
 
 Array = NDArray[np.float64]
 
@@ -107,9 +107,10 @@ class DPScaffold:
 def _check(method: DPFedAvg | DPScaffold) -> None:
     object.__setattr__(method, "step", checked_step(method.step))
     check_prior(method.prior, planned=method.step == PLANNED)
-    object.__setattr__(method, "server_step", positive("server_step", method.server_step))
+    server_step = real("server_step", method.server_step, "give a finite number > 0", above=0)
+    object.__setattr__(method, "server_step", server_step)
     if method.clip is not None:
-        object.__setattr__(method, "clip", positive("clip", method.clip))
+        object.__setattr__(method, "clip", threshold("clip", method.clip))
     remedy = "give a whole number ≥ 1"
     steps = integer("local_steps", method.local_steps, remedy, at_least=1, at_most=MOST_LOCAL_STEPS)
     object.__setattr__(method, "local_steps", steps)

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import memory
-from fastldp.composite import Composite
+from fastldp.composite import LARGEST_THRESHOLD, Composite
 from fastldp.errors import BudgetError, DataError
+from fastldp.planning.plan import ARRAYS_OF_RELEASES
 from fastldp.privacy import sampler
 from fastldp.privacy.allocation import LARGEST_VARIANCE, factors_of
 from fastldp.privacy.budget import Budget
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from fastldp.algorithms.program import Program
 
 Array = NDArray[np.float64]
-
-# What is computed for every release before the first: variances, and room to compute them and the ledger in.
-ARRAYS_OF_RELEASES = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,10 +96,7 @@ class Terms:
     @cached_property
     def rho(self) -> Array:
         """(n,): what each worker may spend."""
-        rho = self.budget.rho_of_workers(self.problem.n)
-        if not rho.min() >= np.finfo(np.float64).tiny:
-            raise BudgetError("epsilon", self.budget.epsilon, "so small that its ρ vanishes; promise a larger ε")
-        return rho
+        return self.budget.rho_of_workers(self.problem.n)
 
     @cached_property
     def epsilon(self) -> Array:
@@ -152,6 +147,9 @@ def released(problem: Composite, bound: float, parts: int) -> Sensitivity:
     """How far one sample moves a release of ∇fᵢ/parts; in float32 without the rounding of the gradient."""
     if bound == 0:
         raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
+    if not bound <= LARGEST_THRESHOLD:
+        remedy = "so large that their squares overflow; scale the features, keep x in a smaller set, or clip"
+        raise DataError("A", f"gradients of up to {bound:g}", remedy)
     found = Sensitivity.of_means(bound, parts, problem.sizes, problem.rounding)
     if float(found.query.min()) ** 2 < np.finfo(np.float64).tiny:
         raise DataError(

@@ -185,8 +185,8 @@ class Ledger:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in it, as arrays and plain values; `from_dict` is its inverse."""
-        flat = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "sensitivities"}
-        parts = self.sensitivities
+        flat = dict(vars(self))
+        parts = flat.pop("sensitivities")
         return flat | {"query": parts.query, "arithmetic": parts.arithmetic}
 
     @classmethod

@@ -27,7 +27,7 @@ from fastldp.sweeping.ground import Ground
 from fastldp.sweeping.runner import COMMIT_SECONDS, bytes_of, check_jobs, duration, size, standings_of
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.store import SettingRow, Store, Stored, real_path
-from fastldp.sweeping.work import FAILED, Batch, Pending, rehearse
+from fastldp.sweeping.work import FAILED, Batch, Leg, Pending, rehearse
 
 Array = NDArray[np.float64]
 
@@ -246,17 +246,22 @@ def _writing(spec: Spec, batches: Sequence[Batch]) -> tuple[Pace, Pace]:
     ledgers = {key: ledger for batch in batches for key, ledger in batch.ledgers.items()}
     rounds = {setting.key: setting.timetable.rounds for setting in spec.settings if setting.key in ledgers}
     rows = {key: SettingRow(spec.cards[key], ledger, rounds[key]) for key, ledger in ledgers.items()}
-    found = []
-    for some in (legs[:1], legs):
+    few, many = (_written(some, rows) for some in (legs[:1], legs))
+    commits, folding = (Pace.through((1, a), (len(legs), b)) for a, b in zip(few, many, strict=True))
+    return commits, folding
+
+
+def _written(legs: Sequence[Leg], rows: Mapping[str, SettingRow]) -> tuple[float, float]:
+    """The seconds it takes to write a part and to make a file of it: of three, those in which nothing came between."""
+    tries = []
+    for _ in range(3):
         with (
             tempfile.TemporaryDirectory() as folder,
             Store(Path(folder) / "trial.h5", session={}, lock=False) as store,
         ):
-            commit = _timed(partial(store.commit, some, rows))
-            found.append((len(some), commit, _timed(store.fold)))
-    (few, *short), (many, *long) = found
-    commits, folding = (Pace.through((few, a), (many, b)) for a, b in zip(short, long, strict=True))
-    return commits, folding
+            tries.append((_timed(partial(store.commit, legs, rows)), _timed(store.fold)))
+    commit, fold = (min(one) for one in zip(*tries, strict=True))
+    return commit, fold
 
 
 def _timed(job: Callable[[], Any]) -> float:

@@ -7,8 +7,8 @@ import os
 import socket
 from pathlib import Path
 
+from fastldp import disk
 from fastldp.errors import StoreError
-from fastldp.sweeping import disk
 
 try:
     import fcntl

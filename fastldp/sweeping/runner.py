@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from fastldp.disk import free_bytes
 from fastldp.errors import BackendError, StoreError
 from fastldp.solve import stop_on_interrupt
 from fastldp.sweeping import backends
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.agenda import Agenda
 from fastldp.sweeping.backends import Backend, backend_of
-from fastldp.sweeping.disk import free_bytes
 from fastldp.sweeping.packing import tasks_of, wave_of
 from fastldp.sweeping.progress import Progress
 from fastldp.sweeping.spec import Spec

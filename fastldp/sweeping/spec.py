@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastldp import algorithms, regularizers
-from fastldp.algorithms import Terms
+from fastldp.algorithms import Outline, Terms
 from fastldp.composite import Composite
 from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.errors import ArgumentError, SpecError
@@ -45,6 +45,8 @@ from fastldp.sweeping.setting import (
 from fastldp.sweeping.sources import Source, source_of
 from fastldp.validation import integer, known_name
 
+# More than a file or the memory of a machine should hold.
+MOST_RUNS = 100_000_000
 ROOT_KEYS = ("title", "rounds", "repetitions", "seed", "data", "problem", "network", "budget", "method", "record")
 SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed", "sizes")
 
@@ -171,14 +173,22 @@ class _Reader:
 
     def spec(self) -> Spec:
         with self.root.blame():
-            repetitions = self._whole("repetitions", 1)
+            remedy = f"give a whole number ≥ 1, at most {MOST_RUNS:,}"
+            repetitions = integer(
+                "repetitions", self.root.values.get("repetitions", 1), remedy, at_least=1, at_most=MOST_RUNS
+            )
         title = self.root.values.get("title", "")
         if not isinstance(title, str):
             self.root.refuse("title", "give a text")
         budgets, seeds, methods = self._budgets(), self._seeds(), self._methods()
         names = [name for name in KINDS if name in self.document.values] or ["problem"]
         tables = [made for name in names for made in self._tables(name, KINDS[name].keys)]
-        for source, problem_table in itertools.product(self._sources(), tables):
+        sources = self._sources()
+        horizons = sum(len(tried.horizons) for tried in methods)
+        runs = len(sources) * len(tables) * len(budgets) * horizons * len(seeds) * repetitions
+        if runs > MOST_RUNS:
+            self.document.refuse((), f"{runs:,} runs, more than {MOST_RUNS:,}; write several sweeps")
+        for source, problem_table in itertools.product(sources, tables):
             self._over(source, problem_table, budgets, methods, seeds)
         return Spec(
             self.document.name,
@@ -190,9 +200,6 @@ class _Reader:
             self.cards,
             self.shapes,
         )
-
-    def _whole(self, key: str, default: int) -> int:
-        return integer(key, self.root.values.get(key, default), "give a whole number ≥ 1", at_least=1)
 
     def _root_axis(self, key: str, default: Any) -> list[Any]:
         choices = Table(self.document, (), {key: self.root.values.get(key, default)}).choices((key,))
@@ -304,8 +311,12 @@ class _Reader:
             terms = Terms(problem, promised.budget)
             before = text_before_method(promised.text, data)
             for tried, rounds in tries:
+                with self._blame(promised.table, tried.table):
+                    outline = tried.method.outline(terms, rounds)
+                if outline.sampler_delta > terms.delta:  # or nearly so
+                    warn_of_sampler(outline.complete().ledger)
                 recorded, wanted = self._record(rounds, problem)
-                shape = self._checked(terms, promised, tried, rounds, recorded)
+                shape = self._shape(terms, outline, recorded)
                 provenance = self._provenance(problem.fingerprint, tried.method.version)
                 for seed in seeds:
                     if (rounds, seed) not in endings:
@@ -320,12 +331,7 @@ class _Reader:
                         Setting(ground, subject, tried.method, promised.budget, rounds, recorded, wanted, seed, key)
                     )
 
-    def _checked(self, terms: Terms, promised: _Promised, tried: _Tried, rounds: int, recorded: Timetable) -> Shape:
-        """The shape of a method's runs, whose noise can be made as the budget says."""
-        with self._blame(promised.table, tried.table):
-            outline = tried.method.outline(terms, rounds)
-        if outline.sampler_delta > terms.delta:  # or nearly so
-            warn_of_sampler(outline.complete().ledger)
+    def _shape(self, terms: Terms, outline: Outline, recorded: Timetable) -> Shape:
         alike = terms.problem, outline.program.kind, terms.private, recorded.worker
         if alike not in self._shapes:
             shape = shape_of(terms.problem, outline.program, recorded, private=terms.private)
@@ -390,6 +396,8 @@ class _Reader:
         rest = {key: spread[key] for key in ("share", "alpha", "sizes") if key in spread}
         how, seed = spread["partition"], spread.get("partition_seed", 0)
         if "sizes" in rest and how != "dirichlet":  # which refuses sizes
+            if "alpha" in rest:
+                table.refuse("alpha", 'only partition = "dirichlet" has one; leave it out')
             return sample(b, workers, how, **rest, seed=seed)
         return slice(None), partition(b, workers, how, **rest, seed=seed)
 

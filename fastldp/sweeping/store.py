@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp import disk
 from fastldp.errors import DamagedError, DamageWarning, StoreError
-from fastldp.sweeping import disk, layout
+from fastldp.sweeping import layout
 from fastldp.sweeping.layout import OUTCOMES, RAGGED, File, Ragged, Tables, texts
 from fastldp.sweeping.lock import Lock
 from fastldp.sweeping.merging import Merged, uncovered
@@ -192,7 +193,7 @@ class Store:
     def _write(self, path: Path, tables: Tables, *, in_order: bool = False) -> None:
         with disk.in_words(self.path), disk.Draft(self.folder / f".tmp-{path.name}", self._mode) as draft:
             layout.write(draft, tables, in_order=in_order)
-            draft.publish(path)
+            draft.publish(path, keep_mode=True)
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:

@@ -1,6 +1,6 @@
-"""The only module of a sweep that changes a disk: files that are there whole or not at all, folders, removals.
+"""How results get to the disk: files that are there whole or not at all, folders, removals.
 
-It does so through `os` alone, so that tests can let every single call fail.
+A sweep changes a disk by this module only, which does so by `os` alone, so that tests can let every single call fail.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fastldp.errors import FastLDPError, StoreError
+from fastldp.errors import ArgumentError, FastLDPError, StoreError
 
 # A draft larger than this goes on in a file.
 MOST_IN_MEMORY = 32 * 2**20
@@ -39,14 +39,15 @@ class Draft(io.RawIOBase):
         self._start = self._position = self._size = 0
         self._error: BaseException | None = None
 
-    def publish(self, path: Path) -> None:
-        """Give it its name: when this returns, it is on the disk. It takes the mode of a file it replaces."""
+    def publish(self, path: Path, *, keep_mode: bool = False) -> None:
+        """Give it its name: when this returns, it is on the disk. It may keep the mode of a file that it replaces."""
         self._spill()
         if self._error is not None:
             raise self._error
         assert self._handle is not None
-        with suppress(FileNotFoundError):
-            os.fchmod(self._handle, stat.S_IMODE(os.stat(path).st_mode))
+        if keep_mode:
+            with suppress(FileNotFoundError):
+                os.fchmod(self._handle, stat.S_IMODE(os.stat(path).st_mode))
         os.fsync(self._handle)
         self._let_go()
         os.replace(self._temporary, path)
@@ -137,6 +138,20 @@ class Draft(io.RawIOBase):
         os.close(handle)
 
 
+def target_of(path: str | os.PathLike[str]) -> Path:
+    """Where a file of this path will be, found out before any work is done for it; a link is followed."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise ArgumentError("path", os.fspath(path), "a link that leads to itself; give another path")
+    if not target.parent.is_dir():
+        raise ArgumentError(
+            "path", os.fspath(path), f"there is no folder {target.parent}; make it, or give another path"
+        )
+    if target.is_dir():
+        raise ArgumentError("path", os.fspath(path), "a folder; give the name of a file in it")
+    return target
+
+
 def create(path: Path, mode: int = PRIVATE) -> int:
     """A new file, open for reading and writing; neither a file nor a link of that name is followed or kept."""
     with suppress(FileNotFoundError):
@@ -180,7 +195,11 @@ def remove_folder(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    """Put a folder's names on the disk."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:  # of a folder that can be written to and not read
+        return
     try:
         os.fsync(handle)
     finally:

@@ -19,9 +19,10 @@ import pytest
 import fastldp as fl
 import sweeps
 from evidence import Bits, Place, Tree, bits_of, hasty, lay, reporting, sweep, tree_of
+from fastldp import disk
 from fastldp.errors import StoreError
-from fastldp.sweeping import disk, store, work
 from fastldp.sweeping import spec as specs
+from fastldp.sweeping import store, work
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.work import Leg
 from faults import WRITES, Disk, Moment, standing_in

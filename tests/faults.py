@@ -1,6 +1,6 @@
 """A simulated disk: it dies at any operation, and forgets what was not synced, as a disk may that loses power.
 
-`Disk` stands where `fastldp.sweeping.disk` has `os`. It does what is asked of it in a real folder, counts what changes
+`Disk` stands where `fastldp.disk` has `os`. It does what is asked of it in a real folder, counts what changes
 that folder, and knows beside it what would be left after a power loss: the contents of a file as of its last fsync, and
 the names in a folder as of that folder's last fsync. Nothing is promised that POSIX does not promise.
 """

@@ -177,7 +177,7 @@ def tried(found: list[Subject], folder: Path, flips: int, seed: int) -> Counter[
     chance = random.Random(seed)
     with tqdm(total=flips, unit="flip", file=sys.stderr) as bar, suppress(KeyboardInterrupt):
         while bar.n < flips:
-            some = min(ROUND, flips - bar.n)
+            some = min(ROUND, flips - int(bar.n))
             # Most in the finished file, whose trials are shorter.
             of_finished = round(0.7 * some)
             for subject, share in zip(found, (of_finished, some - of_finished), strict=True):

@@ -1,7 +1,8 @@
 """Kill sweeps at random moments, parents and workers, and see that nothing is lost.
 
-python scripts/kills.py              fifty kills, some minutes
+python scripts/kills.py              fifty kills of real commands on three backends, some minutes
 python scripts/kills.py 10 --seed 3  ten, at other moments
+python scripts/kills.py 10000        sweeps of milliseconds in forked processes, some twenty minutes
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import time
 from pathlib import Path
 
 import fastldp as fl
+from evidence import Bits, bits_of
 from fastldp.errors import FastLDPError
+from forks import Forks
 
 SPEC = """
 rounds = {from = 2000, to = 8000, by = 2000}
@@ -51,16 +54,34 @@ LEG_SECONDS = 0.3
 LATEST = 5.0
 # Where there are workers, so many of the kills are theirs.
 WORKERS_SHARE = 0.6
-
-Runs = dict[tuple[str, ...], str]
+# More kills are made of forked processes, which cost less.
+MANY = 300
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kills", type=int, nargs="?", default=50, help="how many (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (%(default)s)")
+    parser.add_argument(
+        "--fast", action=argparse.BooleanOptionalAction, help=f"small sweeps, forked (above {MANY} kills, unless told)"
+    )
     arguments = parser.parse_args()
-    print(f"{arguments.kills} kills, seed {arguments.seed}")
+    print(f"{arguments.kills:,} kills, seed {arguments.seed}")
+    fast = arguments.kills > MANY if arguments.fast is None else arguments.fast
+    sound = (of_forks if fast else of_commands)(arguments.kills, arguments.seed)
+    print("\nnothing was lost" if sound else "\nSOMETHING WAS LOST")
+    return 0 if sound else 1
+
+
+def of_forks(kills: int, seed: int) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        forks = Forks(Path(folder), random.Random(seed))
+        forks.run(kills)
+    print(forks.table())
+    return forks.sound
+
+
+def of_commands(kills: int, seed: int) -> bool:
     with tempfile.TemporaryDirectory() as folder:
         undisturbed = Path(folder) / "undisturbed.h5"
         fl.sweep(SPEC, undisturbed)
@@ -68,17 +89,16 @@ def main() -> int:
         print(f"{len(expected)} runs, undisturbed digest {expected.digest()[:16]}\n")
         heads = f"{'parents':>8} {'workers':>8} {'commands':>9} {'lost':>5} {'unreadable':>11}"
         print(f"  {'backend':<8} {heads} {'same bits':>10}")
-        left, sound = arguments.kills, True
+        left, sound = kills, True
         for number, (backend, (share, _)) in enumerate(BACKENDS.items()):
             last = number == len(BACKENDS) - 1
-            kills = left if last else round(share * arguments.kills)
-            left -= kills
-            trial = Trial(backend, Path(folder), expected.digest(), random.Random(f"{arguments.seed} {backend}"))
-            trial.run(kills)
+            some = left if last else round(share * kills)
+            left -= some
+            trial = Trial(backend, Path(folder), expected.digest(), random.Random(f"{seed} {backend}"))
+            trial.run(some)
             print(trial.row(), flush=True)
             sound &= trial.sound
-    print("\nnothing was lost" if sound else "\nSOMETHING WAS LOST")
-    return 0 if sound else 1
+    return sound
 
 
 class Trial:
@@ -87,7 +107,7 @@ class Trial:
     def __init__(self, backend: str, folder: Path, expected: str, chance: random.Random) -> None:
         self.backend, self.folder, self.expected, self.chance = backend, folder, expected, chance
         self.parents = self.workers = self.commands = self.lost = self.unreadable = self.sweeps = self.different = 0
-        self.finished: Runs = {}
+        self.finished: Bits = {}
         self.disturbed = False
 
     @property
@@ -152,7 +172,7 @@ class Trial:
     def _look(self) -> None:
         """Every run that was there must be there still, with the same numbers."""
         try:
-            found = runs_of(self.path)
+            found = bits_of(self.path)
         except FastLDPError as error:
             print(error, file=sys.stderr)
             self.unreadable += 1
@@ -165,17 +185,6 @@ class Trial:
         self.different += not self.path.exists() or fl.results(self.path).digest() != self.expected
         self.finished, self.disturbed = {}, False
         self.sweeps += 1
-
-
-def runs_of(path: Path) -> Runs:
-    """The finished runs of a file, and their numbers."""
-    try:
-        found = fl.results(path)
-    except FileNotFoundError:
-        return {}
-    return {
-        (*map(str, run.parameters.values()), str(run.repetition)): run.x.tobytes().hex() + run.outcome for run in found
-    }
 
 
 def children(process: int) -> list[int]:

@@ -8,6 +8,7 @@ file is sealed, and nothing of it is read before all its bytes are known to be t
 from __future__ import annotations
 
 import io
+import json
 import mmap
 import os
 from collections.abc import Iterator, Sequence
@@ -52,8 +53,8 @@ RAGGED = {"settings": SETTING_RAGGED, "runs": RUN_RAGGED}
 COMPRESSED = ("settings/rounds", *(f"settings/{name}" for name in SETTING_TEXTS))
 # Small arrays are not worth a chunk and its filters.
 COMPRESSED_FROM = 4096
-# So many runs are named where they were damaged.
-NAMED = 3
+# So many runs, and settings, are named where they were damaged.
+NAMED = 2
 
 Values = NDArray[Any]
 
@@ -195,17 +196,17 @@ class File:
     def _damage(self, pages: Sequence[int]) -> str:
         """Which columns, and which runs or settings, lay in damaged pages."""
         touched: dict[str, set[int]] = {}
-        self._file.visititems(lambda name, item: touched.update(self._touched(name, item, pages)))
-        named = [self._named(name, rows) for name, rows in touched.items() if rows]
-        where = "; ".join(named) or "no number was in them"
+        self._file.visititems(lambda name, item: touched.update({name: self._touched(name, item, pages)}))
+        where = [self._named(table, {name: rows for name, rows in touched.items() if rows}) for table in RAGGED]
         count = f"{len(pages)} pages of it were" if len(pages) > 1 else "a page of it was"
-        return f"{self.path}: {count} damaged, and made again from parity ({where}); look after the disk"
+        what = "; ".join(filter(None, where)) or "there were no numbers in it"
+        return f"{self.path}: {count} damaged, and made again from parity: {what}"
 
-    def _touched(self, name: str, item: Any, pages: Sequence[int]) -> dict[str, set[int]]:
+    def _touched(self, name: str, item: Any, pages: Sequence[int]) -> set[int]:
         """The rows of an array that lie in these pages."""
-        if not isinstance(item, h5py.Dataset) or item.size == 0:
-            return {}
         rows: set[int] = set()
+        if not isinstance(item, h5py.Dataset) or item.size == 0:
+            return rows
         for offset, size, elements in _extents(item):
             for page in pages:
                 begin, end = page * sealing.PAGE - offset, (page + 1) * sealing.PAGE - offset
@@ -215,21 +216,26 @@ class File:
                     rows |= {*elements[max(0, begin) // item.dtype.itemsize : -(-end // item.dtype.itemsize)]}
         if name.endswith("/values"):
             starts = self._array(name.removesuffix("values") + "starts")
-            rows = {*(np.searchsorted(starts, sorted(rows), side="right") - 1).tolist()}
-        return {name: rows}
+            return {*(np.searchsorted(starts, sorted(rows), side="right") - 1).tolist()}
+        return rows
 
-    def _named(self, name: str, rows: set[int]) -> str:
-        """An array and some of its rows, for people."""
-        parameters = self.texts("parameters")
-        these = []
-        for row in sorted(rows)[:NAMED]:
-            if name.startswith("runs/") and row < self.runs:
-                text = parameters[self.numbers("setting")[row]].decode()
-                these.append(f"repetition {self.numbers('repetition')[row]} of {text}")
-            elif name.startswith("settings/") and row < parameters.size:
-                these.append(parameters[row].decode())
+    def _named(self, table: str, touched: dict[str, set[int]]) -> str:
+        """The columns of a table that were touched, and the first of its rows, for people; empty where none were."""
+        columns = sorted({name.split("/")[1] for name in touched if name.startswith(table)})
+        count = self.runs if table == "runs" else self.settings
+        rows = sorted({row for name, rows in touched.items() if name.startswith(table) for row in rows if row < count})
+        names = [self._name(table, row) for row in rows[:NAMED]]
         more = f" and {len(rows) - NAMED:,} more" if len(rows) > NAMED else ""
-        return f"{name} of {', '.join(these)}{more}" if these else name
+        return f"{', '.join(columns)} of {', '.join(names)}{more}" if rows else ""
+
+    def _name(self, table: str, row: int) -> str:
+        setting = int(self.numbers("setting")[row]) if table == "runs" else row
+        parameters = json.loads(self.texts("parameters")[setting])
+        told = {**parameters["method"], **(parameters["budget"] or {}), "rounds": parameters["rounds"]}
+        told = {key: value for key, value in told.items() if key != "name" and value not in (None, False)}
+        shown = ", ".join(f"{key}={value}" for key, value in told.items() if not isinstance(value, dict | list))
+        name = f"setting {setting} ({parameters['method']['name']}, {shown})"
+        return f"repetition {self.numbers('repetition')[row]} of {name}" if table == "runs" else name
 
 
 def _extents(data: h5py.Dataset) -> Iterator[tuple[int, int, range]]:

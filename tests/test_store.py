@@ -293,6 +293,20 @@ def test_what_the_working_folder_has_does_not_matter(tmp_path: Path, monkeypatch
     assert sweeps.run(TEXT, Path("r.h5")).completed == 12
 
 
+def test_a_damaged_number_is_mended_and_its_run_and_setting_are_named(whole: Path, tmp_path: Path) -> None:
+    shutil.copy(whole, tmp_path / "r.h5")
+    victim = fl.results(whole)[7]
+    damaged = bytearray(whole.read_bytes())
+    damaged[damaged.index(victim.x.tobytes())] ^= 4
+    (tmp_path / "r.h5").write_bytes(damaged)
+    with pytest.warns(DamageWarning, match=r"r\.h5: a page .* x of repetition \d of setting \d \(ISRLDP, step=0\.\d"):
+        assert fl.results(tmp_path / "r.h5").digest() == fl.results(whole).digest()
+    with pytest.warns(DamageWarning, match="made again from parity"):
+        finished(tmp_path / "r.h5", whole)
+    assert (tmp_path / "r.h5").read_bytes() != bytes(damaged)
+    fl.results(tmp_path / "r.h5")  # without a warning: it was written anew
+
+
 # Disks.
 
 LIMITED = """

@@ -52,8 +52,6 @@ class Stored:
     """What a file and its parts hold: the settings, and how far each run has come."""
 
     def __init__(self, path: Path) -> None:
-        path = real_path(path)
-        refuse_foreign(path)
         files = files_of(path)
         merged = Merged(files, in_order=False)
         self._settings = {name: merged.texts(name) for name in ("key", "identity", "provenance")}
@@ -112,7 +110,8 @@ class Store:
         self._lock = Lock(self.folder / "lock") if lock else None
 
     def __enter__(self) -> Store:
-        refuse_foreign(self.path)
+        if self.path.exists():
+            _main(self.path)  # before anything is written, where the path is taken by something else
         with disk.in_words(self.path):
             if self.folder.is_symlink():
                 raise StoreError(f"{self.folder}: a link, where parts are to be written; remove it, if it is not yours")
@@ -209,14 +208,6 @@ def parts_of(path: Path) -> list[Path]:
     return sorted(parts_folder(path).glob("part-*.h5"))
 
 
-def refuse_foreign(path: Path) -> None:
-    """Raise, before anything is written, where the path is taken by something else."""
-    if path.is_dir():
-        raise StoreError(f"{path}: a folder; give the name of a file")
-    if path.exists():
-        _main(path)
-
-
 def files_of(path: str | os.PathLike[str]) -> list[File]:
     """The file and its parts, while another process may be merging them; where they are damaged, that is told."""
     path = real_path(path)
@@ -248,6 +239,8 @@ def _tell(damage: str) -> None:
 
 
 def _main(path: Path) -> File:
+    if path.is_dir():
+        raise StoreError(f"{path}: a folder; give the name of a file")
     try:
         return File(path)
     except DamagedError as error:

@@ -62,9 +62,11 @@ class Lock:
     def release(self) -> None:
         """Remove the file and let go."""
         if self._handle is not None:
-            disk.remove(self.path)
-            disk.close(self._handle)
-            self._handle = None
+            handle, self._handle = self._handle, None
+            try:
+                disk.remove(self.path)
+            finally:
+                disk.close(handle)
 
 
 def _same(handle: int, path: Path) -> bool:

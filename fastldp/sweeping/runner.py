@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -318,15 +319,20 @@ def _compile(spec: Spec, agenda: Agenda, stop: threading.Event) -> None:
 
 def _session(spec: Spec, backend: str) -> dict[str, Any]:
     """What made the runs, for whoever reads them later."""
-    packages = {name: version(name) for name in ("numpy", "numba", "scipy", "h5py", "joblib")}
     return {
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "fastldp": _own_version(),
         "python": platform.python_version(),
-        "packages": packages,
+        "packages": dict(_packages()),
         "backend": backend,
         "spec": spec.text,
     }
+
+
+@cache
+def _packages() -> Mapping[str, str]:
+    """Versions, looked for once, for that takes milliseconds."""
+    return {name: version(name) for name in ("numpy", "numba", "scipy", "h5py", "joblib")}
 
 
 def _own_version() -> str:

@@ -129,9 +129,10 @@ class Store:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._lock is not None:
-            self._lock.release()
-        disk.remove_folder(self.folder)  # unless there are parts in it, or another writer has just come
+        with disk.in_words(self.path):
+            if self._lock is not None:
+                self._lock.release()
+            disk.remove_folder(self.folder)  # unless there are parts in it, or another writer has just come
 
     @property
     def _folder_mode(self) -> int:

@@ -391,6 +391,22 @@ def test_a_lock_whose_holder_died_is_free(tmp_path: Path) -> None:
     assert sweeps.run(TEXT, tmp_path / "r.h5").completed == 12
 
 
+def test_a_lock_that_cannot_be_removed_is_let_go_of_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unlink = os.unlink
+
+    def refuse(path: Any) -> None:
+        if Path(path).name == "lock":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        unlink(path)
+
+    with monkeypatch.context() as patch, pytest.raises(StoreError, match="what is stored is safe"):
+        patch.setattr(os, "unlink", refuse)
+        sweeps.run(TEXT, tmp_path / "r.h5")
+    assert sweeps.run(TEXT, tmp_path / "r.h5").found == 12
+
+
 def test_without_a_lock_nobody_is_kept_out(tmp_path: Path) -> None:
     with Store(tmp_path / "r.h5", session={}):
         assert sweeps.run(TEXT, tmp_path / "r.h5", lock=False).completed == 12

@@ -215,9 +215,12 @@ def in_words(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         number = error.errno
-        if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if number in (errno.ENOSPC, errno.EDQUOT):
             remedy = "free some, and give the same command again"
             raise StoreError(f"{path}: no space left on the disk; what is stored is safe; {remedy}") from error
+        if number == errno.EFBIG:
+            remedy = "raise the limit (ulimit -f), and give the same command again"
+            raise StoreError(f"{path}: larger than a file may be here; what is stored is safe; {remedy}") from error
         if number in (errno.EROFS, errno.EACCES, errno.EPERM):
             raise StoreError(
                 f"{path}: cannot be written there ({os.strerror(number)}); choose a folder of yours"

@@ -18,7 +18,7 @@ import pytest
 import fastldp as fl
 import sweeps
 from fastldp import disk, engine
-from fastldp.errors import DamageWarning, FileFormatError, StoreError
+from fastldp.errors import ArgumentError, DamageWarning, FileFormatError, StoreError
 from fastldp.sweeping import layout, merging, store
 from fastldp.sweeping.store import Store, parts_of
 
@@ -340,7 +340,7 @@ def test_a_full_disk_is_said_and_harms_nothing(share: float, tmp_path: Path) -> 
     sweeps.run(first, tmp_path / "r.h5")
     size, before = (tmp_path / "r.h5").stat().st_size, fl.results(tmp_path / "r.h5").digest()
     said = limited(second, tmp_path / "r.h5", int(share * size))
-    assert said.startswith(f"{tmp_path / 'r.h5'}: no space left on the disk; what is stored is safe; free some")
+    assert said.startswith(f"{tmp_path / 'r.h5'}: larger than a file may be here; what is stored is safe; raise")
     # In the second case the new runs are in a part.
     assert (fl.results(tmp_path / "r.h5").digest() == before) is (share < 1)
     sweeps.run(second, tmp_path / "r.h5")
@@ -401,9 +401,10 @@ def test_a_lock_that_cannot_be_removed_is_let_go_of_and_that_is_said(
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         unlink(path)
 
-    with monkeypatch.context() as patch, pytest.raises(StoreError, match="what is stored is safe"):
+    with monkeypatch.context() as patch:
         patch.setattr(os, "unlink", refuse)
-        sweeps.run(TEXT, tmp_path / "r.h5")
+        with pytest.raises(StoreError, match="what is stored is safe"):
+            sweeps.run(TEXT, tmp_path / "r.h5")
     assert sweeps.run(TEXT, tmp_path / "r.h5").found == 12
 
 
@@ -546,6 +547,15 @@ def test_a_planted_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="a link, where parts are to be written; remove it"):
         sweeps.run(TEXT, tmp_path / "r.h5")
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_path_without_a_name_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop.h5").symlink_to(tmp_path / "loop.h5")
+    for path in ("", tmp_path / "loop.h5"):
+        for attempt in (lambda path=path: sweeps.run(TEXT, path), lambda path=path: fl.results(path)):
+            with pytest.raises(ArgumentError, match="give the name of a file"):
+                attempt()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["loop.h5"]
 
 
 def test_a_path_that_is_a_link_is_followed(tmp_path: Path, whole: Path) -> None:

@@ -211,8 +211,9 @@ def test_a_file_that_changed_is_not_mixed_in(tmp_path: Path) -> None:
     np.savez(tmp_path / "train.npz", A=A, b=b)
     fl.sweep(tmp_path / "spec.toml", tmp_path / "r.h5")
     np.savez(tmp_path / "train.npz", A=2 * A, b=b)
-    with pytest.raises(StoreError, match="the data differed then"):
-        fl.sweep(tmp_path / "spec.toml", tmp_path / "r.h5")
+    for attempt in (fl.sweep, fl.sweeping.forecast):
+        with pytest.raises(StoreError, match="the data differed then"):
+            attempt(tmp_path / "spec.toml", tmp_path / "r.h5")
 
 
 def test_a_changed_method_is_not_mixed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,6 +193,7 @@ def test_ctrl_c_writes_what_there_is_and_says_how_to_go_on(backend: str, undistu
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: all processes hear it
     out, err = process.communicate("\n" * 1000)
     assert process.returncode == 130, err
+    assert ", then interrupted\n" in out
     assert "are still missing; the same command goes on from here" in out
     if backend == "threads":  # a process that hears it while it starts says so, and its blocks are run again
         assert "Traceback" not in err

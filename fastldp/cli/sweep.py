@@ -88,6 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
             out,
             n_jobs=arguments.jobs,
             retry=arguments.retry,
+            mix=arguments.mix,
             quick=arguments.quick,
             synthetic=arguments.synthetic,
         )

@@ -24,7 +24,7 @@ from fastldp.sweeping import spec as specs
 from fastldp.sweeping.agenda import Agenda, Blocks
 from fastldp.sweeping.backends import backend_of
 from fastldp.sweeping.ground import Ground
-from fastldp.sweeping.runner import COMMIT_SECONDS, bytes_of, check_jobs, duration, size, standings_of
+from fastldp.sweeping.runner import COMMIT_SECONDS, bytes_of, check_jobs, duration, refuse_mixture, size, standings_of
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.store import SettingRow, Store, Stored, real_path
 from fastldp.sweeping.work import FAILED, Batch, Leg, Pending, rehearse
@@ -147,6 +147,7 @@ def forecast(
     *,
     n_jobs: int | None = None,
     retry: bool = False,
+    mix: bool = False,
     given: Mapping[str, tuple[Any, ...]] | None = None,
     quick: bool = False,
     synthetic: bool = False,
@@ -155,7 +156,11 @@ def forecast(
     check_jobs(n_jobs)
     began = time.perf_counter()
     read = specs.read(spec, given, quick=quick, synthetic=synthetic)
-    agenda = Agenda(read, standings_of(read, Stored(real_path(path))), retry=retry)
+    target = real_path(path)
+    stored = Stored(target)
+    if not mix:
+        refuse_mixture(stored, read, target)
+    agenda = Agenda(read, standings_of(read, stored), retry=retry)
     blocks = agenda.blocks()
     planning = time.perf_counter() - began
     slots = backend_of("threads", read.grounds, n_jobs, None).slots

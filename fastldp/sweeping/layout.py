@@ -200,7 +200,8 @@ class File:
         where = [self._named(table, {name: rows for name, rows in touched.items() if rows}) for table in RAGGED]
         count = f"{len(pages)} pages of it were" if len(pages) > 1 else "a page of it was"
         what = "; ".join(filter(None, where)) or "there were no numbers in it"
-        return f"{self.path}: {count} damaged, and made again from parity: {what}"
+        mended = f"{count} damaged, and made again from parity ({what})"
+        return f"{self.path}: {mended}; the next sweep into it writes it anew"
 
     def _touched(self, name: str, item: Any, pages: Sequence[int]) -> set[int]:
         """The rows of an array that lie in these pages."""

@@ -27,6 +27,7 @@ from fastldp.sweeping.agenda import Agenda
 from fastldp.sweeping.backends import Backend, backend_of
 from fastldp.sweeping.packing import tasks_of, wave_of
 from fastldp.sweeping.progress import Progress
+from fastldp.sweeping.sealing import PAGES_A_PARITY
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.store import SettingRow, Standings, Store, Stored, parts_of, real_path
 from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING, Batch, Leg, rehearse
@@ -36,6 +37,8 @@ from fastldp.validation import integer, real
 LEG_SECONDS = 10.0
 # Finished runs wait so long at most for others to be written with them.
 COMMIT_SECONDS = 1.0
+# What a file has beside its runs and settings.
+FIXED_BYTES = 40_000
 # So often may workers be lost without a single task done in between.
 MOST_LOSSES = 5
 
@@ -70,8 +73,8 @@ class Report:
         did = [f"{n:,} {what}" for n, what in self._outcomes() if n]
         lines = [
             f"{self.path}: {self.runs:,} runs wanted, {self.found:,} found; "
-            + (", ".join(did) if did else "nothing was left to do")
-            + f" in {duration(self.seconds)}"
+            + (", ".join(did) if did else "none was finished" if self.missing else "nothing was left to do")
+            + f" in {duration(self.seconds)}{', then interrupted' if self.interrupted else ''}"
         ]
         if self.resumed:
             lines.append(f"{self.resumed:,} of them went on from where they had been left")
@@ -162,7 +165,7 @@ def sweep(
     session = _session(read, backend)
     with Store(target, session=session, lock=lock, shared=shared) as store, stop_on_interrupt() as stop:
         if not mix:
-            _refuse_mixture(store.stored, read, target)
+            refuse_mixture(store.stored, read, target)
         agenda = Agenda(read, standings_of(read, store.stored), retry=retry)
         found, resumed = agenda.wanted - len(agenda), agenda.begun
         unsound = agenda.count(DIVERGED) + (0 if retry else agenda.count(FAILED))
@@ -273,7 +276,7 @@ def check_jobs(n_jobs: Any) -> None:
         integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
 
 
-def _refuse_mixture(stored: Stored, spec: Spec, path: Path) -> None:
+def refuse_mixture(stored: Stored, spec: Spec, path: Path) -> None:
     for card, before in stored.strangers(spec.cards):
         what = "the data" if before["fingerprint"] != card.provenance["fingerprint"] else "the method's version"
         runs = f"{json.dumps(card.parameters['method'])} on {json.dumps(card.parameters['data'])}"
@@ -295,7 +298,7 @@ def _refuse_full_disk(spec: Spec, agenda: Agenda, path: Path) -> None:
 
 
 def bytes_of(spec: Spec, agenda: Agenda) -> int:
-    """What the file will grow by, without compression, which does not shrink noise by much."""
+    """What the file will grow by: its runs and the noise of its settings; texts are compressed, checksums added."""
     of_problem = [
         [(len(subject.problem.measures), subject.problem.d) for subject in ground.subjects] for ground in spec.grounds
     ]
@@ -303,10 +306,10 @@ def bytes_of(spec: Spec, agenda: Agenda) -> int:
     for row, setting in enumerate(spec.settings):
         measures, d = of_problem[setting.ground][setting.subject]
         records, wanted = setting.timetable.rounds.size, setting.wanted
-        a_run[row] = 8 * ((2 + measures * wanted.objective + d * wanted.models) * records + d + 16)
-        a_setting[row] = 8 * (setting.rounds * (setting.budget is not None) + records) + 1000
+        a_run[row] = 8 * ((2 + measures * wanted.objective + d * wanted.models) * records + d + 12)
+        a_setting[row] = 8 * setting.rounds * (setting.budget is not None) + 100
     runs = agenda.of_settings
-    return int(runs @ a_run + (runs > 0) @ a_setting)
+    return int(FIXED_BYTES + (runs @ a_run + (runs > 0) @ a_setting) * (1 + 1 / PAGES_A_PARITY)) if agenda else 0
 
 
 def _compile(spec: Spec, agenda: Agenda, stop: threading.Event) -> None:

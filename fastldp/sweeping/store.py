@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import disk
-from fastldp.errors import DamagedError, DamageWarning, StoreError
+from fastldp.errors import ArgumentError, DamagedError, DamageWarning, StoreError
 from fastldp.sweeping import layout
 from fastldp.sweeping.layout import OUTCOMES, RAGGED, File, Ragged, Tables, texts
 from fastldp.sweeping.lock import Lock
@@ -198,7 +198,10 @@ class Store:
 
 def real_path(path: str | os.PathLike[str]) -> Path:
     """The file itself, where the path is a link to it."""
-    return Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
+    target = Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
+    if not target.name or target.is_symlink():
+        raise ArgumentError("path", os.fspath(path), "no name of a file, or a link to itself; give the name of a file")
+    return target
 
 
 def parts_folder(path: Path) -> Path:

@@ -18,6 +18,7 @@ from scipy import sparse
 
 from fastldp import blas
 from fastldp.algorithms import Schedule
+from fastldp.algorithms.program import Program
 from fastldp.composite import Composite
 from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import gradient, metrics, privatize, rounds
@@ -95,14 +96,14 @@ class Runs:
     @property
     def lane_mates(self) -> tuple[Any, ...]:
         """What runs must have in common to share a block."""
-        return lane_mates(self.problem, self.schedule, self.timetable)
+        return lane_mates(self.problem, self.schedule.program, self.timetable, private=self.schedule.ledger is not None)
 
 
-def lane_mates(problem: Composite, schedule: Schedule, timetable: Timetable) -> tuple[Any, ...]:
+def lane_mates(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> tuple[Any, ...]:
     """What runs must have in common to share a block."""
     data = *map(id, problem.data), problem.loss, problem.dtype
-    code, kind = problem.regularizer.kernel_form(problem.d).code, schedule.program.kind
-    return *data, code, kind, release_mode(problem, schedule), timetable.worker
+    code = problem.regularizer.kernel_form(problem.d).code
+    return *data, code, program.kind, release_mode(problem, private=private), timetable.worker
 
 
 class Lane(NamedTuple):
@@ -112,9 +113,9 @@ class Lane(NamedTuple):
     repetition: int
 
 
-def release_mode(problem: Composite, schedule: Schedule) -> int:
+def release_mode(problem: Composite, *, private: bool) -> int:
     """How a run's queries are released: without noise, or with noise on the grid, or off it in single precision."""
-    if schedule.ledger is None:
+    if not private:
         return privatize.EXACT
     return privatize.GRIDDED if problem.dtype == "float64" else privatize.GAUSSIAN
 
@@ -250,7 +251,7 @@ class Block:
 
     def _release(self, problem: Composite) -> Release | SingleRelease | LongRelease:
         common: dict[str, Any] = {
-            "mode": release_mode(problem, self._kinds[0].schedule),
+            "mode": release_mode(problem, private=self._kinds[0].schedule.ledger is not None),
             "keys": np.zeros((8, self.lanes), dtype=np.uint32),
             "deviations": self.zeros(0),
             "factors": self.stack(runs.schedule.factors for runs in self._kinds),

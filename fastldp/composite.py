@@ -22,6 +22,15 @@ Vector = NDArray[np.float64]
 LARGEST_ENTRY = {"float64": 1e140, "float32": 1e15}
 
 
+LARGEST_THRESHOLD = 1e140
+
+
+def threshold(argument: str, value: float) -> float:
+    """A norm that gradients are clipped to, whose square neither vanishes nor overflows."""
+    remedy = f"give a finite number > 0, from {1 / LARGEST_THRESHOLD:g} to {LARGEST_THRESHOLD:g}"
+    return real(argument, value, remedy, at_least=1 / LARGEST_THRESHOLD, below=2 * LARGEST_THRESHOLD)
+
+
 class Composite(ABC):
     """minimise (1/n) Σᵢ fᵢ(x) + g(x), where worker i holds the samples of fᵢ."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ class Layers:
     def __init__(self, widths: Sequence[int]) -> None:
         self.widths = tuple(widths)
         counts = [units * (inputs + 1) for inputs, units in pairwise(self.widths)]
-        self.offsets: tuple[int, ...] = (0, *np.cumsum(counts).tolist())
+        self.offsets: tuple[int, ...] = (0, *accumulate(counts))
         """Where each layer begins in the vector, and its end."""
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp import memory
-from fastldp.composite import LARGEST_ENTRY, Composite, Vector, shards
+from fastldp.composite import LARGEST_ENTRY, Composite, Vector, shards, threshold
 from fastldp.errors import ArgumentError, DataError, OptimumError, UnboundedGradientError
 from fastldp.layers import Layers
 from fastldp.network import LANES, filled
@@ -27,6 +27,8 @@ PRODUCTS = ("float32", "float64")
 CHUNK = 256
 # BLAS takes so many products in the time that lanes of runs take one each.
 PRODUCTS_AT_ONCE = 64
+# Of a layer; their weights fit into no memory long before.
+MOST_UNITS = 2**31 - 1
 # Rows that are measured at a time.
 MEASURED_ROWS = 8192
 
@@ -93,7 +95,7 @@ class MLP(Composite):
     ) -> None:
         self.products = known_name("products", products, PRODUCTS)
         self.start_seed = integer("start_seed", start_seed, "give a whole number ≥ 0", at_least=0)
-        self._set_parameters(l2, regularizer, _positive("clip", clip))
+        self._set_parameters(l2, regularizer, None if clip is None else threshold("clip", clip))
         self._strong_convexity = _positive("strong_convexity", strong_convexity)
         units = _hidden(hidden)
         rows, numbers = _rows("images", images, self.products), _classes("labels", labels, len(images), classes)
@@ -103,6 +105,8 @@ class MLP(Composite):
         order, self.starts = shards(len(rows), workers)
         self.sizes = np.diff(self.starts)
         self.n, self.d = self.sizes.size, self.layers.d
+        # A model, a start and the weights of a regularizer; a solve needs more, and says so.
+        memory.refuse_beyond("hidden", 3 * 8 * self.d, "give fewer units")
         self.regularizer.kernel_form(self.d)  # refuses weights of another length now, not at the solve
         self._lay_out(rows, numbers, np.arange(len(rows)) if order is None else order)
 
@@ -164,7 +168,8 @@ class MLP(Composite):
         given = known | changes
         other = MLP.__new__(MLP)
         other.__dict__ |= self.__dict__
-        other._set_parameters(given["l2"], given["regularizer"], _positive("clip", given["clip"]))
+        clip = None if given["clip"] is None else threshold("clip", given["clip"])
+        other._set_parameters(given["l2"], given["regularizer"], clip)
         other._strong_convexity = _positive("strong_convexity", given["strong_convexity"])
         other.start_seed = integer("start_seed", given["start_seed"], "give a whole number ≥ 0", at_least=0)
         other.regularizer.kernel_form(other.d)
@@ -332,10 +337,10 @@ def _positive(argument: str, value: float | None) -> float | None:
 def _hidden(hidden: int | Sequence[int]) -> list[int]:
     remedy = "give the units of the hidden layer, a list of them for several layers, or () for none"
     if is_scalar(hidden):
-        return [integer("hidden", hidden, remedy, at_least=1)]
+        return [integer("hidden", hidden, remedy, at_least=1, at_most=MOST_UNITS)]
     if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str):
         raise ArgumentError("hidden", hidden, remedy)
-    return [integer("hidden", units, remedy, at_least=1) for units in hidden]
+    return [integer("hidden", units, remedy, at_least=1, at_most=MOST_UNITS) for units in hidden]
 
 
 def _rows(argument: str, images: Any, products: str) -> NDArray[Any]:
@@ -363,7 +368,7 @@ def _classes(argument: str, labels: ArrayLike, rows: int, classes: int | None) -
     remedy = f"give {rows} whole numbers: the class of each row, from 0"
     numbers = whole_numbers(argument, labels, rows, remedy, DataError)
     if classes is not None:
-        integer("classes", classes, "give a whole number ≥ 2", at_least=2)
+        integer("classes", classes, "give a whole number ≥ 2", at_least=2, at_most=MOST_UNITS)
     if numbers.min() < 0 or (classes is not None and numbers.max() >= classes):
         found = int(numbers.min()) if numbers.min() < 0 else int(numbers.max())
         raise DataError(argument, found, f"number the classes from 0{f' to {classes - 1}' if classes else ''}")

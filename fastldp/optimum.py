@@ -35,6 +35,18 @@ def certified_optimum(
     falls_for_ever: Callable[[Vector], bool],
 ) -> Vector:
     """The minimiser of f + g, f smooth with the given gradient, Hessian and constant."""
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not certified
+        return _searched(gradient, hessian, g, smoothness, d, falls_for_ever)
+
+
+def _searched(
+    gradient: Callable[[Vector], Vector],
+    hessian: Callable[[Vector, Mask], Vector],
+    g: Regularizer,
+    smoothness: float,
+    d: int,
+    falls_for_ever: Callable[[Vector], bool],
+) -> Vector:
 
     def step(x: Vector) -> Vector:
         return g.prox(x - gradient(x) / smoothness, 1 / smoothness)

@@ -13,14 +13,14 @@ from scipy import sparse
 from scipy.special import expit
 
 from fastldp import memory
-from fastldp.composite import LARGEST_ENTRY, Composite, Vector, shards
+from fastldp.composite import LARGEST_ENTRY, Composite, Vector, shards, threshold
 from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
 from fastldp.optimum import certified_optimum
 from fastldp.planning.facts import Facts
 from fastldp.planning.prior import Prior
 from fastldp.regularizers import Regularizer
 from fastldp.spectrum import extreme_curvatures
-from fastldp.validation import known_name, real, reals, vector
+from fastldp.validation import known_name, reals, vector
 
 LOSSES = ("logistic", "squared")
 DTYPES = ("float64", "float32")
@@ -268,6 +268,11 @@ class Problem(Composite):
     def _data_bound(self) -> float | None:
         if self.loss == "logistic":  # |φ'| ≤ 1
             return float(self.row_norms.max())
+        with np.errstate(over="ignore", invalid="ignore"):  # of a set so large that no noise would do, which is refused
+            return self._residual_bound()
+
+    def _residual_bound(self) -> float | None:
+        """The largest gradient of the squared loss over the regularizer's set; None where that is unbounded."""
         margins = self.regularizer.margins(self.rows)
         if margins is None:
             return None
@@ -407,4 +412,4 @@ def _shards(A: Any, b: Vector, workers: int | ArrayLike) -> tuple[Any, Vector, N
 def _bound(gradient_bound: float | None) -> float | None:
     if gradient_bound is None:
         return None
-    return real("gradient_bound", gradient_bound, "give a finite number > 0", above=0)
+    return threshold("gradient_bound", gradient_bound)

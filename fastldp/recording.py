@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp import memory
 from fastldp.errors import ArgumentError
 from fastldp.validation import integer
 
 DEFAULT_RECORDS = 100
+# What a recorded round takes at least: its number, its consensus, its distance.
+ARRAYS_OF_RECORDS = 3
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,10 @@ def _rounds(chosen: list[Any], record: Record, rounds: int) -> NDArray[np.int64]
         # Evenly spaced and ending at the last round, on whole numbers.
         return np.arange(1, count + 1, dtype=np.int64) * rounds // count
     if len(chosen) == 1 and isinstance(chosen[0], Every):
-        return np.unique(np.append(np.arange(chosen[0].k, rounds + 1, chosen[0].k), rounds))
+        k = min(chosen[0].k, rounds)
+        memory.refuse_beyond("record", 8 * ARRAYS_OF_RECORDS * (rounds // k), "record fewer rounds")
+        regular = np.arange(k, rounds + 1, k)
+        return regular if regular[-1] == rounds else np.append(regular, rounds)
     if len(chosen) == 1 and isinstance(chosen[0], Final):
         return np.array([rounds])
     remedy = f"give Every(k), Final(), or a list of rounds from 1 to {rounds}"

@@ -81,7 +81,7 @@ def whole_numbers(
         array = np.array(value)
     except ValueError:  # ragged
         raise error(argument, value, remedy) from None
-    if array.shape != (length,) or array.dtype.kind not in "iu":
+    if array.shape != (length,) or array.dtype.kind not in "iu" or (array > np.iinfo(np.int64).max).any():
         raise error(argument, value, remedy)
     return array.astype(np.int64)
 

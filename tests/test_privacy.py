@@ -1,6 +1,7 @@
 """Allocation and ledger: the paper's formulas, exact over ten million rounds, rounded towards privacy."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import pytest
 import cases
 import fastldp as fl
 import naive
-from fastldp.errors import ArgumentError, BudgetError, UnknownNameError
+from fastldp.algorithms import Terms
+from fastldp.errors import ArgumentError, BudgetError, DataError, UnknownNameError
 from fastldp.privacy import allocation, dynamic_variances, rho_of, static_variances
 
 METHODS = ("zcdp", "zcdp-tight", "gdp")
@@ -191,6 +193,43 @@ def test_variances_of_the_callers_own() -> None:
             fl.PrimalDual(allocation=wrong).schedule(problem, budget, 50)
     with pytest.raises(ArgumentError, match="budget"):
         fl.PrimalDual(allocation=generous).schedule(problem, None, 50)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0, np.array([0.1, 3.0])])
+@pytest.mark.parametrize(
+    "method",
+    [
+        fl.PrimalDual(),
+        fl.PrimalDual(step=0.2, allocation="static"),
+        fl.PrimalDual(step="planned", allocation="planned"),
+        fl.DPScaffold(0.1, 3, warm_start=True),
+        fl.ISRLDP(0.1, clip=0.3),
+    ],
+)
+@pytest.mark.parametrize("rounds", [1, 700])
+def test_an_outline_knows_what_the_sampler_adds_at_most(method: Any, epsilon: Any, rounds: int) -> None:
+    problem, budget = cases.make("zero", sizes=(5, 12)).problem, fl.Budget(epsilon, 1e-4)
+    if rounds == 1 and "planned" in repr(method):
+        return  # too few for a plan
+    outline = method.outline(Terms(problem, budget), rounds)
+    ledger = outline.complete().ledger
+    assert ledger.sampler_delta <= outline.sampler_delta <= 40 * ledger.sampler_delta
+
+
+def test_noise_that_no_run_could_hold_is_refused() -> None:
+    problem = cases.make("zero").problem
+    huge, tiny = (problem.alike(gradient_bound=bound) for bound in (1e130, 1e-139))
+    for method in (fl.PrimalDual(), fl.ISRLDP(0.1)):
+        with pytest.raises(BudgetError, match=r"epsilon = .*variance above 1e\+200"):
+            method.schedule(huge, fl.Budget(1.0, 1e-4), 10)
+        with pytest.raises(BudgetError, match="epsilon = .*the noise vanishes"):
+            method.schedule(tiny, fl.Budget(1e30, 1e-4), 10)
+    with pytest.raises(DataError, match="squares overflow"):
+        fl.PrimalDual().schedule(
+            fl.Problem(np.eye(2), [1.0, 2.0], workers=1, loss="squared", regularizer=fl.Box(1e300)),
+            fl.Budget(1.0, 1e-4),
+            10,
+        )
 
 
 def test_ledger_round_trip() -> None:

@@ -1,6 +1,7 @@
 """Specifications: a mistake has its line, its key and a remedy; lists and ranges become runs; keys are canonical."""
 
 import tomllib
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fastldp.errors import SpecError
+import sweeps
+from fastldp import memory
+from fastldp.algorithms import baseline, primal_dual
+from fastldp.errors import SamplerWarning, SpecError, TooLargeError
+from fastldp.recording import Every, timetable
 from fastldp.sweeping import spec
 from fastldp.sweeping.lines import lines_of
+from fastldp.sweeping.setting import canonical, described, section
 
 A = np.random.default_rng(0).standard_normal((24, 3)) / 2
 DATA = {"tiny": (A, np.where(np.arange(24) % 2, 1.0, -1.0))}
@@ -150,6 +156,40 @@ def test_every_key_of_any_document_is_found_on_its_line(items: list[tuple[str, s
         ("step = 0.1", "step = 0.1\n[record]\nmessages = 0", ["line 15, record.messages", "does not keep"]),
         ("step = 0.1", "step = 0.1\n[[record]]\n[[record]]", ["line 15, record", "one table"]),
         ("step = 0.1", "step = ", ["spec: not TOML: Invalid value"]),
+        ("[[method]]", "[[methdo]]", ["line 11, methdo", "did you mean 'method'?"]),
+        ("[budget]", "[bugdet]", ["line 8, bugdet", "did you mean 'budget'?"]),
+        # Numbers that no array, no float or no memory can hold.
+        ("rounds = 5", f"rounds = {10**300}", ["line 1, rounds", "≥ 1"]),
+        ("rounds = 5", f"rounds = {{from = 1, to = {10**400}, by = 1}}", ["line 1, rounds", "a range is"]),
+        (
+            "rounds = 5",
+            f"rounds = {{from = {-(10**308)}, to = {10**308}, count = 9}}",
+            ["line 1, rounds", "a range is"],
+        ),
+        ("rounds = 5", f"rounds = 1{'0' * 5000}", ["spec: not TOML"]),
+        ("rounds = 5", f"rounds = {'[' * 5000}1{']' * 5000}", ["spec: not TOML"]),
+        ("rounds = 5", f"rounds = 5\nseed = {10**300}", ["line 2, seed", "from 0 to 2**63"]),
+        ("repetitions = 2", f"repetitions = {10**300}", ["line 2, repetitions", "at most 100,000,000"]),
+        ("repetitions = 2", "repetitions = 100000000\nseed = [1, 2]", ["200,000,000 runs", "several sweeps"]),
+        ('given = "tiny"', f'given = "tiny"\nrows = {10**300}', ["line 5, data.rows", "only 24"]),
+        ("workers = 3", f"workers = {10**300}", ["line 6, problem.workers", "only 24 rows"]),
+        ("l2 = 0.1", f"l2 = {10**400}", ["line 7, problem.l2", "finite"]),
+        ("l2 = 0.1", "gradient_bound = 1e308", ["line 7, problem.gradient_bound", "to 1e+140"]),
+        ("l2 = 0.1", "gradient_bound = 1e-320", ["line 7, problem.gradient_bound", "from 1e-140"]),
+        ("l2 = 0.1", f'partition = "shuffled"\nsizes = {2**63}', ["line 8, problem.sizes", "only 24 rows"]),
+        ("l2 = 0.1", f'partition = "shuffled"\nsizes = [[{2**62}, {2**62}, 0]]', ["line 8, problem.sizes", "no rows"]),
+        ("l2 = 0.1", f'partition = "shuffled"\nsizes = [[{2**62}, {2**62}, 1]]', ["line 8, problem.sizes", "only 24"]),
+        ("l2 = 0.1", f'partition = "shuffled"\nsizes = [[{2**63}, 1, 1]]', ["line 8, problem.sizes", "one a worker"]),
+        ("l2 = 0.1", f'partition = "shuffled"\nsizes = [[{2**64}, 1, 1]]', ["line 8, problem.sizes", "below 2**63"]),
+        ("l2 = 0.1", 'partition = "shuffled"\nsizes = 8\nalpha = 1.0', ["line 9, problem.alpha", "dirichlet"]),
+        ("epsilon = 1.0", f"epsilon = {10**300}", ["line 9, budget.epsilon", "to 1e+30"]),
+        ("epsilon = 1.0", "epsilon = 1e-320", ["line 9, budget.epsilon", "from 1e-30"]),
+        ("step = 0.1", "step = 0.1\nclip = 1e308", ["line 14, method.clip", "to 1e+140"]),
+        (
+            "step = 0.1",
+            "step = {from = 0.01, to = 0.1, count = 90000}\nclip = {from = 0.1, to = 1, count = 90000}",
+            ["line 11, method", "8,100,000,000 choices", "several sweeps"],
+        ),
     ],
 )
 def test_a_mistake_is_shown_with_line_key_and_remedy(old: str, new: str, words: list[str]) -> None:
@@ -157,6 +197,22 @@ def test_a_mistake_is_shown_with_line_key_and_remedy(old: str, new: str, words: 
         read(with_line(old, new))
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("record", ["", "[record]\nevery = 1", "[record]\nevery = 24"])
+@pytest.mark.parametrize("method", ["isrl", "primal_dual", "fedavg"])
+def test_rounds_that_no_memory_holds_are_refused(method: str, record: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 16 * 10**9)
+    text = sweeps.spec(method, rounds="4294967295").replace("[record]\nevery = 7", record)
+    with pytest.raises(SpecError, match=r"line 1, rounds: .* 16 GB are free; ask for fewer rounds"):
+        spec.read(text, sweeps.DATA)
+
+
+def test_records_that_no_memory_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**6)
+    assert timetable(Every(10**30), 10**9, 1).rounds.tolist() == [10**9]
+    with pytest.raises(TooLargeError, match=r"^record = .*record fewer rounds"):
+        timetable(Every(1), 10**6, 1)
 
 
 def test_a_method_that_does_not_fit_its_problem_is_blamed_and_not_the_budget() -> None:
@@ -301,7 +357,65 @@ def test_a_setting_that_two_tables_reach_is_run_once() -> None:
     assert len(read(text).settings) == 2
 
 
+def test_keys_do_not_change_from_version_to_version() -> None:
+    # Of numbers that every machine has; a file of runs made earlier is known again by them.
+    (setting,) = spec.read(sweeps.spec("isrl", "primal_dual", rounds="30"), sweeps.DATA).settings[2:3]
+    assert setting.key == "414f089f1d9afe91a188fd9c1887124c"
+
+
+def test_the_text_of_a_card_is_the_canonical_text_of_all_its_parameters() -> None:
+    text = sweeps.spec(*sweeps.METHODS, problem='regularizer = "Zero"\npartition = "dirichlet"\nalpha = 2')
+    two = "[[budget]]\nepsilon = [[1.0, 2.0, 3.0, 4.0]]\ndelta = 1e-3\n[[budget]]\nepsilon = 1\ndelta = 0.1\n"
+    for budget in ("", two):
+        read_spec = spec.read(text.replace("[budget]\nepsilon = 4.0\ndelta = 1e-3\n", budget), sweeps.DATA)
+        for setting in read_spec.settings:
+            card, problem = read_spec.cards[setting.key], read_spec.grounds[0].subjects[0].problem
+            parameters = {
+                "data": {"given": "tiny", "rows": None, "dense": None},
+                "problem": {"workers": 4, "partition": "dirichlet", "alpha": 2, **problem.parameters}
+                | {"regularizer": described(problem.regularizer)},
+                "budget": None if setting.budget is None else described(setting.budget),
+                "method": described(setting.method),
+                "rounds": setting.rounds,
+                "seed": setting.seed,
+                "record": setting.wanted._asdict(),
+            }
+            assert card.text == section(parameters)
+            assert canonical(card.parameters) == card.text
+
+
 def test_other_data_of_the_same_name_have_another_key() -> None:
     other = {"tiny": (2 * A, DATA["tiny"][1])}
     text = "\n".join(LINES)
     assert {setting.key for setting in spec.read(text, other).settings}.isdisjoint(keys(text))
+
+
+# What planning takes.
+
+
+def test_planning_computes_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = sweeps.spec(*sweeps.METHODS)
+    expected = [setting.key for setting in spec.read(text, sweeps.DATA).settings]
+    for module, name in ((primal_dual, "dynamic_variances"), (primal_dual, "static_variances")):
+        monkeypatch.setattr(module, name, None)
+    monkeypatch.setattr(baseline, "static_variances", None)
+    assert [setting.key for setting in spec.read(text, sweeps.DATA).settings] == expected
+
+
+def test_the_sampler_is_warned_of_where_it_spoils_a_promise() -> None:
+    with pytest.warns(SamplerWarning, match="more than δ itself"):
+        read(with_line("epsilon = 1.0", "epsilon = 40.0"))
+
+
+def test_a_setting_takes_less_than_a_kilobyte() -> None:
+    def many(count: int) -> spec.Spec:
+        return read(with_line("step = 0.1", f"step = {{from = 0.1, to = 0.2, count = {count}}}\nrounds = [3, 4, 5]"))
+
+    many(10)
+    tracemalloc.start()
+    read_spec = many(500)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(read_spec.settings) == 1500
+    assert taken < 1000 * 1500
+    assert len({id(shape) for shape in read_spec.shapes.values()}) == 1

@@ -187,6 +187,34 @@ def test_changed_data_are_not_mixed_in(tmp_path: Path) -> None:
         sweeps.run(sweeps.spec(), tmp_path / "r.h5", given={"tiny": (2 * A, b)})
 
 
+def test_files_of_the_same_name_are_data_of_their_own(tmp_path: Path) -> None:
+    A, b = sweeps.matrix()
+    for folder, scale in (("d1", 1.0), ("d2", 2.0)):
+        (tmp_path / folder).mkdir()
+        np.savez(tmp_path / folder / "train.npz", A=scale * A, b=b)
+    files = ["d1/train.npz", "d2/train.npz", "d2/../d1/train.npz"]
+    (tmp_path / "spec.toml").write_text(sweeps.spec(rounds="30", repetitions=1, data=f"file = {files}"))
+    report = fl.sweep(tmp_path / "spec.toml", tmp_path / "r.h5")
+    assert report.completed == 6
+    found = fl.results(tmp_path / "r.h5")
+    assert sorted(set(found.table()["data"])) == sorted(files)
+    one, other, again = (found.where(data=file).table()["optimality"].tolist() for file in files)
+    assert one == again
+    assert not set(one) & set(other)
+    prints = [{run.provenance["fingerprint"] for run in found.where(data=file)} for file in files]
+    assert prints[0] == prints[2] != prints[1]
+
+
+def test_a_file_that_changed_is_not_mixed_in(tmp_path: Path) -> None:
+    A, b = sweeps.matrix()
+    (tmp_path / "spec.toml").write_text(sweeps.spec(data='file = "train.npz"'))
+    np.savez(tmp_path / "train.npz", A=A, b=b)
+    fl.sweep(tmp_path / "spec.toml", tmp_path / "r.h5")
+    np.savez(tmp_path / "train.npz", A=2 * A, b=b)
+    with pytest.raises(StoreError, match="the data differed then"):
+        fl.sweep(tmp_path / "spec.toml", tmp_path / "r.h5")
+
+
 def test_a_changed_method_is_not_mixed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sweeps.run(sweeps.spec(), tmp_path / "r.h5")
     monkeypatch.setattr(fl.ISRLDP, "version", fl.ISRLDP.version + 1)

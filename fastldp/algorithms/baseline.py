@@ -7,19 +7,12 @@ from typing import Protocol
 
 import numpy as np
 
-from fastldp import memory
 from fastldp.algorithms.planned import PLANNED, planned_descent, read_by_plan, refuse_without_budget
 from fastldp.algorithms.program import Program
-from fastldp.algorithms.schedule import Schedule, ledger_of, released
-from fastldp.composite import Composite
+from fastldp.algorithms.schedule import Outline, Schedule, Terms, ledger_of, noiseless
 from fastldp.planning.plan import Way
 from fastldp.planning.prior import Prior
-from fastldp.privacy.allocation import factors_of, static_variances
-from fastldp.privacy.budget import Budget
-from fastldp.validation import real
-
-# What is computed for every release before the first: variances, and room to compute them and the ledger in.
-ARRAYS_OF_RELEASES = 6
+from fastldp.privacy.allocation import static_variances
 
 
 class Baseline(Protocol):
@@ -32,51 +25,44 @@ class Baseline(Protocol):
     def prior(self) -> Prior | str | None: ...
 
 
-def positive(argument: str, value: float) -> float:
-    """A step or a threshold."""
-    return real(argument, value, "give a finite number > 0", above=0)
-
-
-def schedule_of(
-    make: Callable[[float], Program], method: Baseline, problem: Composite, budget: Budget | None, rounds: int
-) -> Schedule:
+def outline_of(make: Callable[[float], Program], method: Baseline, terms: Terms, rounds: int) -> Outline:
     """σ² = 2C² releases/(ρ mᵢ²) in each release: sensitivity 2C/mᵢ. `make` gives the program for a step."""
     # A planned step is not known before the bound is.
     program = make(1.0 if isinstance(method.step, str) else method.step)
-    releases = program.releases(rounds)
-    memory.refuse_beyond("rounds", 8 * ARRAYS_OF_RELEASES * releases, "ask for fewer rounds or local steps")
-    if budget is None:
+    problem, releases, parts = terms.problem, program.releases(rounds), program.parts(terms.problem)
+    terms.refuse_beyond_memory(releases)
+    if not terms.private:
         refuse_without_budget(method.step)
-        return Schedule(program.step, np.zeros(rounds), np.ones(problem.n), None, program)
+        return noiseless(program, problem, rounds)
     clipped = program.threshold(problem) < np.inf
     bound = program.threshold(problem) if clipped else problem.gradient_bound
-    sensitivities = released(problem, bound, program.parts(problem))
-    rho = budget.rho_of_workers(problem.n)
+    calibration = terms.calibration(bound, parts, releases)
     read, line = [] if clipped else ["the gradient bound"], ""
     if method.step == PLANNED:
         way = Way(
-            parts=program.parts(problem),
+            parts=parts,
             local_steps=program.local_steps,
             server_step=program.server_step,
             early_releases=program.early_releases,
         )
-        plan = planned_descent(problem, method.prior, rho, sensitivities.total, way, rounds)
+        plan = planned_descent(problem, method.prior, terms.rho, calibration.sensitivities.total, way, rounds)
         program, line = make(plan.step), plan.line()
         read += read_by_plan(problem, method.prior, bounded=clipped)
-    least, factors = factors_of(sensitivities.total, rho)
-    of_least = {"rho": float(rho[least]), "sensitivity": float(sensitivities.total[least])}
-    shape = static_variances(releases, **of_least)
-    ledger = ledger_of(
-        problem,
-        budget,
-        sensitivities,
-        bound=bound,
-        bound_source="public" if clipped else problem.bound_source,
-        parts=program.parts(problem),
-        read_off_data=", ".join(read),
-        allocation="static",
-        shape=shape,
-        factors=factors,
-        plan=line,
-    )
-    return Schedule(program.step, np.full(rounds, np.sqrt(shape[0])), np.sqrt(factors), ledger, program)
+
+    def complete() -> Schedule:
+        shape, factors = static_variances(releases, **calibration.least), calibration.factors
+        ledger = ledger_of(
+            terms,
+            calibration,
+            bound=bound,
+            bound_source="public" if clipped else problem.bound_source,
+            parts=parts,
+            read_off_data=", ".join(read),
+            allocation="static",
+            shape=shape,
+            factors=factors,
+            plan=line,
+        )
+        return Schedule(program.step, np.full(rounds, np.sqrt(shape[0])), np.sqrt(factors), ledger, program)
+
+    return Outline(program, terms.sampler_delta(bound, parts, releases), complete)

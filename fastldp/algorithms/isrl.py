@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.algorithms.baseline import positive, schedule_of
+from fastldp.algorithms.baseline import outline_of
 from fastldp.algorithms.planned import PLANNED, check_prior, checked_step
 from fastldp.algorithms.program import Layout, Program
-from fastldp.algorithms.schedule import Schedule
-from fastldp.composite import Composite
+from fastldp.algorithms.schedule import Outline, Schedule, Terms
+from fastldp.composite import Composite, threshold
 from fastldp.errors import ArgumentError
 from fastldp.kernels import isrl as kernels
 from fastldp.planning.prior import Prior
@@ -56,7 +56,7 @@ class ISRLDP:
         object.__setattr__(self, "step", checked_step(self.step))
         check_prior(self.prior, planned=self.step == PLANNED)
         if self.clip is not None:
-            object.__setattr__(self, "clip", positive("clip", self.clip))
+            object.__setattr__(self, "clip", threshold("clip", self.clip))
         if not isinstance(self.accelerated, bool):
             raise ArgumentError("accelerated", self.accelerated, "give True or False")
         if self.accelerated and self.step == PLANNED:
@@ -68,14 +68,18 @@ class ISRLDP:
 
     def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The noise of every round."""
-        g = problem.regularizer
+        return self.outline(Terms(problem, budget), rounds).complete()
+
+    def outline(self, terms: Terms, rounds: int) -> Outline:
+        """All that can be refused before the noise of the rounds is computed, and how to compute it."""
+        g = terms.problem.regularizer
         if not g.smooth and isinstance(g, BoxL1) and np.any(np.asarray(g.weight) > 0):
             raise ArgumentError(
                 "algorithm", "ISRLDP", f"it projects onto sets only, and g = {g} is more than a set; use PrimalDual()"
             )
         if self.tail_average > rounds:
             raise ArgumentError("tail_average", self.tail_average, f"there are only {rounds} rounds")
-        return schedule_of(partial(NoisyDescent, self, problem, rounds), self, problem, budget, rounds)
+        return outline_of(partial(NoisyDescent, self, terms.problem, rounds), self, terms, rounds)
 
 
 class NoisyDescent(Program):

@@ -10,16 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.algorithms.baseline import positive, schedule_of
+from fastldp.algorithms.baseline import outline_of
 from fastldp.algorithms.planned import PLANNED, check_prior, checked_step
 from fastldp.algorithms.program import Layout, Program
-from fastldp.algorithms.schedule import Schedule
-from fastldp.composite import Composite
+from fastldp.algorithms.schedule import Outline, Schedule, Terms
+from fastldp.composite import Composite, threshold
 from fastldp.errors import ArgumentError
 from fastldp.kernels import local_steps as kernels
 from fastldp.planning.prior import Prior
 from fastldp.privacy.budget import Budget
-from fastldp.validation import integer
+from fastldp.validation import integer, real
 
 Array = NDArray[np.float64]
 
@@ -57,8 +57,12 @@ class DPFedAvg:
 
     def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The noise of every round."""
-        _refuse_nonsmooth(problem, "DPFedAvg")
-        return schedule_of(partial(LocalSteps, self, variates=False, warm=False), self, problem, budget, rounds)
+        return self.outline(Terms(problem, budget), rounds).complete()
+
+    def outline(self, terms: Terms, rounds: int) -> Outline:
+        """All that can be refused before the noise of the rounds is computed, and how to compute it."""
+        _refuse_nonsmooth(terms.problem, "DPFedAvg")
+        return outline_of(partial(LocalSteps, self, variates=False, warm=False), self, terms, rounds)
 
 
 @dataclass(frozen=True)
@@ -91,17 +95,22 @@ class DPScaffold:
 
     def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The noise of every round."""
-        _refuse_nonsmooth(problem, "DPScaffold")
+        return self.outline(Terms(problem, budget), rounds).complete()
+
+    def outline(self, terms: Terms, rounds: int) -> Outline:
+        """All that can be refused before the noise of the rounds is computed, and how to compute it."""
+        _refuse_nonsmooth(terms.problem, "DPScaffold")
         make = partial(LocalSteps, self, variates=True, warm=self.warm_start)
-        return schedule_of(make, self, problem, budget, rounds)
+        return outline_of(make, self, terms, rounds)
 
 
 def _check(method: DPFedAvg | DPScaffold) -> None:
     object.__setattr__(method, "step", checked_step(method.step))
     check_prior(method.prior, planned=method.step == PLANNED)
-    object.__setattr__(method, "server_step", positive("server_step", method.server_step))
+    server_step = real("server_step", method.server_step, "give a finite number > 0", above=0)
+    object.__setattr__(method, "server_step", server_step)
     if method.clip is not None:
-        object.__setattr__(method, "clip", positive("clip", method.clip))
+        object.__setattr__(method, "clip", threshold("clip", method.clip))
     remedy = "give a whole number ≥ 1"
     steps = integer("local_steps", method.local_steps, remedy, at_least=1, at_most=MOST_LOCAL_STEPS)
     object.__setattr__(method, "local_steps", steps)

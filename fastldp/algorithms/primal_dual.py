@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,14 +19,22 @@ from fastldp.algorithms.planned import (
     refuse_without_budget,
 )
 from fastldp.algorithms.program import Layout, Program
-from fastldp.algorithms.schedule import Schedule, ledger_of, refuse_overspending, released
+from fastldp.algorithms.schedule import (
+    Calibration,
+    Outline,
+    Schedule,
+    Terms,
+    ledger_of,
+    noiseless,
+    refuse_overspending,
+)
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, StepWarning
 from fastldp.kernels import primal_dual as kernels
 from fastldp.planning.facts import LARGEST_STEP
 from fastldp.planning.plan import Plan, Way, planned
 from fastldp.planning.prior import Prior
-from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, factors_of, static_variances
+from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
 from fastldp.privacy.budget import Budget
 from fastldp.validation import known_name, vector
 
@@ -78,38 +86,48 @@ class PrimalDual:
 
     def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The step and the noise of every round."""
-        if budget is None:
+        return self.outline(Terms(problem, budget), rounds).complete()
+
+    def outline(self, terms: Terms, rounds: int) -> Outline:
+        """All that can be refused before the noise of the rounds is computed, and how to compute it."""
+        problem = terms.problem
+        terms.refuse_beyond_memory(rounds)
+        if not terms.private:
             if not isinstance(self.allocation, str):
                 raise ArgumentError("allocation", self.allocation, "variances need a budget= to be held against")
             refuse_without_budget(self.step)
-            step = self._step(problem)
-            return Schedule(step, np.zeros(rounds), np.ones(problem.n), None, Algorithm1(step))
-        rho = budget.rho_of_workers(problem.n)
-        sensitivities = released(problem, problem.gradient_bound, problem.n)
+            return noiseless(Algorithm1(self._step(problem)), problem, rounds)
+        bound, parts = problem.gradient_bound, problem.n
+        calibration = terms.calibration(bound, parts, rounds)
         if isinstance(self.allocation, Plan):
             plan: Plan | None = self._given_plan(self.allocation, problem, rounds)
         else:
-            plan = self._plan(problem, rounds, rho, sensitivities.total) if self._planned else None
+            plan = self._plan(terms, rounds, calibration) if self._planned else None
         step = self._step(problem) if plan is None else plan.step
         if plan is None:
-            shape, factors = self._variances(problem, rounds, step, rho, sensitivities.total)
-        else:
-            shape, factors = plan.shape, plan.factors
-        ledger = ledger_of(
-            problem,
-            budget,
-            sensitivities,
-            bound=problem.gradient_bound,
-            bound_source=problem.bound_source,
-            parts=problem.n,
-            read_off_data=self._read_off_data(problem),
-            allocation=self._allocation_name(),
-            shape=shape,
-            factors=factors,
-            plan="" if plan is None else plan.line(),
-        )
-        refuse_overspending(ledger, self.allocation)
-        return Schedule(step, np.sqrt(shape), np.sqrt(factors), ledger, Algorithm1(step))
+            variances = self._variances(problem, rounds, step, calibration)
+        program = Algorithm1(step)
+
+        def complete() -> Schedule:
+            shape, factors = variances() if plan is None else (plan.shape, plan.factors)
+            ledger = ledger_of(
+                terms,
+                calibration,
+                bound=bound,
+                bound_source=problem.bound_source,
+                parts=parts,
+                read_off_data=self._read_off_data(problem),
+                allocation=self._allocation_name(),
+                shape=shape,
+                factors=factors,
+                plan="" if plan is None else plan.line(),
+            )
+            refuse_overspending(ledger, self.allocation)
+            return Schedule(step, np.sqrt(shape), np.sqrt(factors), ledger, program)
+
+        if not isinstance(self.allocation, str):
+            complete()  # a caller's own variances may overspend
+        return Outline(program, terms.sampler_delta(bound, parts, rounds), complete)
 
     def _allocation_name(self) -> str:
         if isinstance(self.allocation, Plan):
@@ -123,15 +141,16 @@ class PrimalDual:
             raise ArgumentError("allocation", plan, f"it was made for {made}, and this is {rounds:,} of {problem.n}")
         return plan
 
-    def _plan(self, problem: Composite, rounds: int, rho: Array, sensitivity: Array) -> Plan:
+    def _plan(self, terms: Terms, rounds: int, calibration: Calibration) -> Plan:
         """Of the step, or of what to expect of a step of the caller's."""
+        problem = terms.problem
         facts, prior = grounds_of(problem, self.prior)
         assert isinstance(self.allocation, str)  # planned steps and variances of the caller's exclude each other
         return planned(
             facts,
             prior,
-            rho,
-            sensitivity,
+            terms.rho,
+            calibration.sensitivities.total,
             Way(parts=problem.n, largest_step=LARGEST_STEP),
             rounds=rounds,
             allocation=self.allocation,
@@ -149,7 +168,7 @@ class PrimalDual:
                 f"step = {self.step:g} is above min{{1/4, 1/L_f}} = {problem.step_limit:.6g}: the run is as private as "
                 "any, but the theorem's error bound no longer holds",
                 StepWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return self.step
 
@@ -168,26 +187,25 @@ class PrimalDual:
         return ", ".join(read)
 
     def _variances(
-        self, problem: Composite, rounds: int, step: float, rho: Array, sensitivity: Array
-    ) -> tuple[Array, Array]:
-        """The shape over the rounds and each worker's factor."""
+        self, problem: Composite, rounds: int, step: float, calibration: Calibration
+    ) -> Callable[[], tuple[Array, Array]]:
+        """What computes the shape over the rounds, and each worker's factor."""
         if not isinstance(self.allocation, str):
             shape = vector("allocation", self.allocation, rounds, "give one variance > 0 a round")
             if (shape <= 0).any():
                 raise ArgumentError("allocation", self.allocation, "variances must be > 0 in every round")
-            return shape, np.ones(problem.n)
+            return lambda: (shape, np.ones(problem.n))
         # One shape for all, for the worker that needs least noise; the others scale it up.
-        least, factors = factors_of(sensitivity, rho)
-        of_least = {"rho": float(rho[least]), "sensitivity": float(sensitivity[least])}
+        least, factors = calibration.least, calibration.factors
         if self.allocation == "static":
-            return static_variances(rounds, **of_least), factors
+            return lambda: (static_variances(rounds, **least), factors)
         contraction = step * min(problem.safe_strong_convexity, 1.0)
         if contraction >= 1:
             raise ArgumentError(
                 "step", step, f"times min{{μ_f, 1}} it must stay below 1; give less than {step / contraction:g}"
             )
         largest = LARGEST_VARIANCES[problem.dtype]
-        return dynamic_variances(rounds, contraction=contraction, largest=largest, **of_least), factors
+        return lambda: (dynamic_variances(rounds, contraction=contraction, largest=largest, **least), factors)
 
 
 class Algorithm1(Program):

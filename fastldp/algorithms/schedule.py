@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.composite import Composite
+from fastldp import memory
+from fastldp.composite import LARGEST_THRESHOLD, Composite
 from fastldp.errors import BudgetError, DataError
+from fastldp.planning.plan import ARRAYS_OF_RELEASES
+from fastldp.privacy import sampler
+from fastldp.privacy.allocation import LARGEST_VARIANCE, factors_of
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger, Sensitivity
 
@@ -32,10 +39,117 @@ class Schedule:
     program: Program
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Outline:
+    """A schedule that can be made: all that there is to refuse was refused, and the noise is not computed yet."""
+
+    program: Program
+    sampler_delta: float
+    """What the sampler's distance from true normals adds to δ is no more; NaN in float32, where it is not bounded."""
+    complete: Callable[[], Schedule]
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """How far one sample moves a release, and how much noise that takes."""
+
+    sensitivities: Sensitivity
+    least: dict[str, float]
+    """ρ and the sensitivity of the worker that needs least noise."""
+    factors: Array
+    """(n,): how much more variance each worker needs than that one."""
+    most: float
+    """The largest Δ²/ρ of a worker."""
+    inverses: float
+    """The largest 2ρ/Δ², which is what 1/ξ² may add up to over the releases of a worker."""
+
+
+class Terms:
+    """A problem and the budget of its runs, with what their schedules have in common, computed once."""
+
+    def __init__(self, problem: Composite, budget: Budget | None) -> None:
+        self.problem = problem
+        self._budget = budget
+        self._calibrations: dict[tuple[float, int], Calibration] = {}
+        self._fitting = 0
+
+    def refuse_beyond_memory(self, releases: int) -> None:
+        """Raise where the noise of so many releases is more than the machine can hold."""
+        if releases > self._fitting:  # looking takes longer than all the rest of a short run's outline
+            memory.refuse_beyond("rounds", 8 * ARRAYS_OF_RELEASES * releases, "ask for fewer rounds or local steps")
+            self._fitting = releases
+
+    @property
+    def private(self) -> bool:
+        return self._budget is not None
+
+    @property
+    def budget(self) -> Budget:
+        assert self._budget is not None  # a run without one has nothing to calibrate
+        return self._budget
+
+    @property
+    def delta(self) -> float:
+        """δ as promised; 1, which nothing spoils, without a budget."""
+        return 1.0 if self._budget is None else self._budget.delta
+
+    @cached_property
+    def rho(self) -> Array:
+        """(n,): what each worker may spend."""
+        return self.budget.rho_of_workers(self.problem.n)
+
+    @cached_property
+    def epsilon(self) -> Array:
+        """(n,): what each worker is promised."""
+        return np.broadcast_to(np.asarray(self.budget.epsilon, dtype=np.float64), (self.problem.n,)).copy()
+
+    def calibration(self, bound: float, parts: int, releases: int) -> Calibration:
+        """Of releases of ∇fᵢ/parts, where no sample's gradient exceeds the bound."""
+        found = self._calibrations.get((bound, parts))
+        if found is None:
+            found = self._calibrations[bound, parts] = self._calibrated(released(self.problem, bound, parts))
+        if not found.most * releases / 2 <= LARGEST_VARIANCE:
+            remedy = (
+                f"the noise would have a variance above {LARGEST_VARIANCE:g}; promise a larger ε, or scale the data"
+            )
+            raise BudgetError("epsilon", self.budget.epsilon, remedy)
+        return found
+
+    def _calibrated(self, sensitivities: Sensitivity) -> Calibration:
+        total = sensitivities.total
+        with np.errstate(over="ignore", under="ignore"):
+            needs = total**2 / self.rho
+        if not needs.min() >= np.finfo(np.float64).tiny:
+            raise BudgetError("epsilon", self.budget.epsilon, "so large that the noise vanishes; promise a smaller ε")
+        least, factors = factors_of(total, self.rho)
+        of_least = {"rho": float(self.rho[least]), "sensitivity": float(total[least])}
+        return Calibration(sensitivities, of_least, factors, float(needs.max()), 2 / float(needs.min()))
+
+    def sampler_delta(self, bound: float, parts: int, releases: int) -> float:
+        """No less than `Ledger.sampler_delta` of releases that are within the budget, and much sooner computed."""
+        if self.problem.dtype != "float64":
+            return float("nan")
+        d, inverses = self.problem.d, self.calibration(bound, parts, releases).inverses
+        apart = d * sampler.largest_distance(releases, bound / parts / math.sqrt(d), inverses)
+        return (1 + math.exp(min(self._largest_epsilon, 100.0))) * apart
+
+    @cached_property
+    def _largest_epsilon(self) -> float:
+        return float(self.epsilon.max())
+
+
+def noiseless(program: Program, problem: Composite, rounds: int) -> Outline:
+    """The outline of a run without a budget."""
+    return Outline(program, 0.0, lambda: Schedule(program.step, np.zeros(rounds), np.ones(problem.n), None, program))
+
+
 def released(problem: Composite, bound: float, parts: int) -> Sensitivity:
     """How far one sample moves a release of ∇fᵢ/parts; in float32 without the rounding of the gradient."""
     if bound == 0:
         raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
+    if not bound <= LARGEST_THRESHOLD:
+        remedy = "so large that their squares overflow; scale the features, keep x in a smaller set, or clip"
+        raise DataError("A", f"gradients of up to {bound:g}", remedy)
     found = Sensitivity.of_means(bound, parts, problem.sizes, problem.rounding)
     if float(found.query.min()) ** 2 < np.finfo(np.float64).tiny:
         raise DataError(
@@ -44,20 +158,18 @@ def released(problem: Composite, bound: float, parts: int) -> Sensitivity:
     return found
 
 
-def ledger_of(
-    problem: Composite, budget: Budget, sensitivities: Sensitivity, *, bound: float, parts: int, **rest: Any
-) -> Ledger:
+def ledger_of(terms: Terms, calibration: Calibration, *, bound: float, parts: int, **rest: Any) -> Ledger:
     """The ledger of a run whose queries are ∇fᵢ/parts."""
     return Ledger(
-        accounting=budget.accounting,
-        delta=budget.delta,
-        promised_epsilon=np.broadcast_to(np.asarray(budget.epsilon, dtype=np.float64), (problem.n,)).copy(),
-        promised_rho=budget.rho_of_workers(problem.n),
-        sensitivities=sensitivities,
+        accounting=terms.budget.accounting,
+        delta=terms.budget.delta,
+        promised_epsilon=terms.epsilon,
+        promised_rho=terms.rho,
+        sensitivities=calibration.sensitivities,
         bound=bound,
-        dimension=problem.d,
+        dimension=terms.problem.d,
         largest_query=bound / parts,
-        precision=problem.dtype,
+        precision=terms.problem.dtype,
         **rest,
     )
 

@@ -65,7 +65,7 @@ def partition(
         if sizes is not None:
             raise ArgumentError("sizes", sizes, "the Dirichlet shares decide the sizes; leave it out, or change how")
         return _dirichlet(classes, n, alpha, rng)
-    held = _equal_sizes(classes.size, n) if sizes is None else _sizes(sizes, n)
+    held = _equal_sizes(classes.size, n) if sizes is None else _sizes(sizes, n, classes.size)
     if held.sum() != classes.size:
         remedy = f"they add up to {held.sum():,}, and there are {classes.size:,} rows; to leave rows out, use sample()"
         raise DataError("sizes", sizes, remedy)
@@ -98,7 +98,7 @@ def sample(
     classes, chosen = _classes(labels), known_name("how", how, WAYS[:-1])
     n = _workers(workers, classes.size)
     share, _ = _only_where_used(chosen, share, None)
-    held = _sizes(sizes, n)
+    held = _sizes(sizes, n, classes.size)
     if held.sum() > classes.size:
         raise DataError("sizes", sizes, f"they add up to {held.sum():,}, and there are only {classes.size:,} rows")
     rows, owners = _dealt(classes, held, chosen, share, np.random.default_rng(_seed(seed)))
@@ -141,14 +141,17 @@ def _equal_sizes(rows: int, n: int) -> Integers:
     return rows // n + (np.arange(n) < rows % n)
 
 
-def _sizes(sizes: int | Sequence[int] | Integers, n: int) -> Integers:
-    """One size a worker; one for all where only one is given."""
+def _sizes(sizes: int | Sequence[int] | Integers, n: int, rows: int) -> Integers:
+    """One size a worker; one for all where only one is given. None exceeds the rows, so that they can be added up."""
     remedy = f"give a whole number ≥ 1, or {n} of them: one a worker"
     if is_scalar(sizes):
-        return np.full(n, integer("sizes", sizes, remedy, at_least=1), dtype=np.int64)
-    held = whole_numbers("sizes", sizes, n, remedy, DataError)
+        held = np.full(n, min(integer("sizes", sizes, remedy, at_least=1), rows + 1), dtype=np.int64)
+    else:
+        held = whole_numbers("sizes", sizes, n, remedy, DataError)
     if held.min() < 1:
         raise DataError("sizes", sizes, f"worker {int(held.argmin())} has no rows; {remedy}")
+    if held.max() > rows:
+        raise DataError("sizes", sizes, f"there are only {rows:,} rows; {remedy}")
     return held
 
 

@@ -48,7 +48,7 @@ class Curve(NamedTuple):
         low, middle, high = np.log(self.error[k - 1 : k + 2])
         bend = low - 2 * middle + high
         # Where a parabola through the least and its neighbours has its vertex, along ln τ.
-        shift = 0.0 if bend <= 0 else float(np.clip(0.5 * (low - high) / bend, -1, 1))
+        shift = 0.0 if not 0 < bend < np.inf else float(np.clip(0.5 * (low - high) / bend, -1, 1))
         return float(self.taus[k] * (self.taus[1] / self.taus[0]) ** shift)
 
 
@@ -59,7 +59,9 @@ def curve(modes: Modes, price: float, allocation: str, decay: float) -> Curve:
     w, start = left @ modes.counts, left @ modes.squares
     r = {"planned": np.sqrt(w), "static": np.ones_like(w), "dynamic": np.exp(-0.5 * decay * taus)}[allocation]
     dimension = float(modes.counts.sum())
-    return Curve(taus, start, price * _integral(taus, r, 1.0) * _integral(taus, w / r, dimension))
+    with np.errstate(over="ignore"):  # a release whose variance vanishes costs without limit
+        ratio = np.divide(w, r, out=np.where(w > 0, np.inf, 0.0), where=r > 0)
+        return Curve(taus, start, price * _integral(taus, r, 1.0) * _integral(taus, ratio, dimension))
 
 
 def _range(modes: Modes, price: float) -> Array:

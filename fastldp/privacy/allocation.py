@@ -41,7 +41,7 @@ def dynamic_variances(
         below=1,
     )
     log_ratio = 0.5 * math.log1p(-contraction)  # of neighbouring √q_t
-    if contraction == 0:
+    if log_ratio == 0:  # as of a contraction that is zero, or next to it
         total = float(rounds)
     else:
         total = math.expm1(rounds * log_ratio) / math.expm1(log_ratio)  # Σ √q_t

@@ -11,6 +11,9 @@ from fastldp.errors import BudgetError
 from fastldp.privacy.conversions import METHODS, rho_of
 from fastldp.validation import is_scalar, known_name, real, reals
 
+# So that its ρ neither vanishes nor overflows in what is computed of it.
+LARGEST_EPSILON = 1e30
+
 
 @dataclass(frozen=True, eq=False)
 class Budget:
@@ -50,12 +53,14 @@ class Budget:
 
 
 def _epsilon(value: float | ArrayLike) -> float | NDArray[np.float64]:
-    remedy = "give a finite number > 0, such as 1.0"
+    least, limits = 1 / LARGEST_EPSILON, f"from {1 / LARGEST_EPSILON:g} to {LARGEST_EPSILON:g}"
+    remedy = f"give a finite number > 0, such as 1.0; {limits}"
     if is_scalar(value):
         scalar = value.item() if isinstance(value, np.ndarray) else value
-        return real("epsilon", scalar, remedy, above=0, error=BudgetError)
+        return real("epsilon", scalar, remedy, at_least=least, below=2 * LARGEST_EPSILON, error=BudgetError)
     array = reals("epsilon", value, remedy, BudgetError)
-    if array.ndim != 1 or array.size == 0 or not (np.isfinite(array) & (array > 0)).all():
-        raise BudgetError("epsilon", value, "give finite numbers > 0, one a worker")
+    within = (array >= least) & (array < 2 * LARGEST_EPSILON)
+    if array.ndim != 1 or array.size == 0 or not within.all():
+        raise BudgetError("epsilon", value, f"give finite numbers > 0, one a worker; {limits}")
     array.setflags(write=False)
     return array

@@ -26,6 +26,8 @@ uniform is taken for granted.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,3 +54,14 @@ def distance(deviations: Array, query: float) -> Array:
     True
     """
     return np.asarray((40 + 2 * query / deviations) * 2.0**-53 / DITHERS * (deviations / spacing(deviations)))
+
+
+def largest_distance(releases: int, query: float, inverses: float) -> float:
+    """What `distance` adds up to at most over so many releases, where 1/σ² adds up to `inverses`: no σ is needed.
+
+    A σ is less than two of the powers of two that its grid goes by, and Σ 1/σ is at most √(releases · Σ 1/σ²).
+
+    >>> bool(largest_distance(2, 1.0, 2.0) >= distance(np.ones(2), 1.0).sum())
+    True
+    """
+    return (40 * releases + 2 * query * math.sqrt(releases * inverses)) * 2.0**-53 / DITHERS * 2 / SPACING

@@ -22,6 +22,8 @@ SPACINGS = ("linear", "log")
 QUICK_TABLES = ("data", "problem", "network")
 # More are a slip of the pen.
 MOST_VALUES = 100_000
+# Of a table; each takes some memory before anything runs.
+MOST_CHOICES = 1_000_000
 
 
 class Document:
@@ -31,7 +33,7 @@ class Document:
         self.text, self.name = text, name
         try:
             self.values: dict[str, Any] = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:  # numbers of thousands of digits, lists in lists in lists
             raise SpecError(f"{name}: not TOML: {error}") from None
         self._lines = lines_of(text)
         small = self.values.pop("quick", {})
@@ -91,6 +93,9 @@ class Table:
         """Every combination of the values of its lists and ranges."""
         self.know(known)
         axes = [self._axis(key, value) for key, value in self.values.items()]
+        count = math.prod(map(len, axes))
+        if count > MOST_CHOICES:
+            self.refuse("", f"its lists combine to {count:,} choices, more than {MOST_CHOICES:,}; write several sweeps")
         return [dict(zip(self.values, chosen, strict=True)) for chosen in itertools.product(*axes)]
 
     def _axis(self, key: str, value: Any) -> list[Any]:
@@ -105,7 +110,10 @@ class Table:
         if isinstance(value, list):
             if not all(isinstance(item, int | float) and not isinstance(item, bool) for item in value):
                 self.refuse(key, f"{shown(value)}: a list inside a list is an array of numbers")
-            return [np.array(value)]
+            array = np.array(value)
+            if array.dtype == object:
+                self.refuse(key, f"{shown(value)}: whole numbers of an array are below 2**63")
+            return [array]
         if not isinstance(value, dict):
             return [value]
         if RANGE_KEYS & value.keys():
@@ -120,7 +128,8 @@ class Table:
         numbers = [value.get(name, 1) for name in ("from", "to", "by", "count")]
         if (
             any(isinstance(number, bool) or not isinstance(number, int | float) for number in numbers)
-            or not all(map(math.isfinite, numbers))
+            or not all(map(_finite, numbers))
+            or not _finite(numbers[1] - numbers[0])
             or not {"from", "to"} <= value.keys()
             or ("by" in value) == ("count" in value)
             or value.get("spacing", "linear") not in SPACINGS
@@ -136,13 +145,14 @@ class Table:
             return [_tidy(first + k * by) for k in range(int(steps) + 1)]
         if not isinstance(count, int) or not 2 <= count <= MOST_VALUES:
             self.refuse(key, f"{shown(value)}: count must be a whole number from 2 to {MOST_VALUES:,}")
-        if value.get("spacing") != "log":
-            spaced = [_tidy(number) for number in np.linspace(first, last, count).tolist()]
-            whole = isinstance(first, int) and isinstance(last, int) and all(number.is_integer() for number in spaced)
-            return [int(number) for number in spaced] if whole else spaced
-        if not (first > 0 and last > 0):
+        log = value.get("spacing") == "log"
+        if log and not (first > 0 and last > 0):
             self.refuse(key, f"{shown(value)}: a range with spacing = 'log' begins and ends above zero")
-        return [_tidy(number) for number in np.geomspace(first, last, count).tolist()]
+        with np.errstate(over="ignore"):  # near the largest number that there is; its ends are exact
+            spaced = (np.geomspace if log else np.linspace)(float(first), float(last), count)
+        tidy = [_tidy(number) for number in spaced.tolist()]
+        whole = not log and isinstance(first, int) and isinstance(last, int) and all(map(float.is_integer, tidy))
+        return [int(number) for number in tidy] if whole else tidy
 
     @contextmanager
     def blame(self, *also: str) -> Iterator[None]:
@@ -155,6 +165,14 @@ class Table:
             key = error.argument if error.argument in self.values else next((k for k in also if k in self.values), "")
             path = (*self.path, key) if key else self.path
             self.document.refuse(path, str(error))
+
+
+def _finite(number: float) -> bool:
+    """Whether a number is one that floats can hold."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number of hundreds of digits
+        return False
 
 
 def _tidy(number: float) -> float:

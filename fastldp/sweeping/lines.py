@@ -48,10 +48,17 @@ def lines_of(text: str) -> dict[Path, int]:
 
 
 def nearest_line(found: dict[Path, int], path: Path) -> int | None:
-    """The line of a key, or else of what it is in."""
-    while path and path not in found:
+    """The line of a key, or of the first thing inside of it, or else of what it is in.
+
+    >>> nearest_line({("a", 0): 3, ("a", 0, "b"): 4}, ("a",))
+    3
+    """
+    while path:
+        inside = [line for place, line in found.items() if place[: len(path)] == path]
+        if inside:
+            return min(inside)
         path = path[:-1]
-    return found.get(path)
+    return None
 
 
 def _names(dotted: str) -> Path:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastldp import engine
-from fastldp.algorithms import Schedule
+from fastldp.algorithms.program import Program
 from fastldp.block import lane_mates
 from fastldp.composite import Composite
 from fastldp.recording import Timetable
@@ -40,9 +40,9 @@ class Task(NamedTuple):
     """Whether nothing else is to be done at the time."""
 
 
-def shape_of(problem: Composite, schedule: Schedule, timetable: Timetable) -> Shape:
-    steps = schedule.program.local_steps
-    return Shape(lane_mates(problem, schedule, timetable), steps, engine.nanoseconds(problem, steps))
+def shape_of(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> Shape:
+    steps = program.local_steps
+    return Shape(lane_mates(problem, program, timetable, private=private), steps, engine.nanoseconds(problem, steps))
 
 
 def wave_of(blocks: Blocks, slots: int, leg: float) -> Blocks:

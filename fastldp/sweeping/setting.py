@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
     models: bool
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Setting:
     """What a worker needs to make a run; `parameters` stays with the parent."""
 
@@ -56,15 +56,40 @@ class Setting:
     """A digest of all that the numbers of its runs depend on."""
 
 
-class Card(NamedTuple):
-    """How a setting is written down."""
+class Provenance(TypedDict):
+    """Where the numbers of a setting's runs come from beside its parameters."""
 
-    identity: str
-    """A digest of the parameters alone: two settings with one identity differ in data or version."""
-    text: str
-    """The parameters, canonical."""
-    provenance: dict[str, Any]
-    """The data's fingerprint and the method's version."""
+    fingerprint: str
+    """Of the data."""
+    version: int
+    """Of the method."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Card:
+    """How a setting is written down; its text is in pieces, which settings share."""
+
+    before: str
+    """The text up to the method: budget and data."""
+    method: str
+    after: str
+    """The text from the problem on."""
+    provenance: Provenance
+
+    @property
+    def text(self) -> str:
+        """The parameters, canonical."""
+        return self.before + self.method + self.after
+
+    @property
+    def identity(self) -> str:
+        """A digest of the parameters alone: two settings with one identity differ in data or version."""
+        return digest(self.text)
+
+    @property
+    def key(self) -> str:
+        """A digest of all that the numbers of its runs depend on."""
+        return digest(f"{self.text} {self.provenance['fingerprint']} {self.provenance['version']}")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -72,10 +97,19 @@ class Card(NamedTuple):
         return found
 
 
-def card_of(parameters: dict[str, Any], fingerprint: str, version: int) -> tuple[str, Card]:
-    """The key of a setting and its card."""
-    text, provenance = canonical(_counted(parameters)), {"fingerprint": fingerprint, "version": version}
-    return digest(f"{text} {fingerprint} {version}"), Card(digest(text), text, provenance)
+def text_before_method(budget: str, data: str) -> str:
+    """What a card's text begins with, from the texts of its sections."""
+    return f'{{"budget":{budget},"data":{data},"method":'
+
+
+def text_after_method(problem: str, record: str, rounds: int, seed: int) -> str:
+    """What a card's text ends with, from the texts of its sections."""
+    return f',"problem":{problem},"record":{record},"rounds":{rounds},"seed":{seed}}}'
+
+
+def section(values: Any) -> str:
+    """The canonical text of a part of the parameters, in which 1.0 is 1."""
+    return canonical(_counted(values))
 
 
 def canonical(parameters: Any) -> str:

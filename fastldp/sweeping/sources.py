@@ -105,7 +105,7 @@ def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, ...]], fold
         path = folder / value
         if not path.exists():
             raise ArgumentError("file", value, f"there is no such file in {folder.resolve()}")
-        return Source(parameters | {"file": path.name}, table, lambda: _from_file(path))
+        return Source(parameters, table, lambda: _from_file(path))
     known_name("name", value, NAMES)
     if value == "mnist":
         return Source(parameters, table, _mnist)

@@ -10,10 +10,12 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastldp import algorithms, regularizers
+from fastldp.algorithms import Outline, Terms
 from fastldp.composite import Composite
 from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.errors import ArgumentError, SpecError
@@ -27,10 +29,24 @@ from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_s
 from fastldp.sweeping.document import Document, Table
 from fastldp.sweeping.ground import Ground
 from fastldp.sweeping.packing import Shape, shape_of
-from fastldp.sweeping.setting import Card, Setting, Subject, Wanted, card_of, described, digest, plain
+from fastldp.sweeping.setting import (
+    Card,
+    Provenance,
+    Setting,
+    Subject,
+    Wanted,
+    described,
+    digest,
+    plain,
+    section,
+    text_after_method,
+    text_before_method,
+)
 from fastldp.sweeping.sources import Source, source_of
 from fastldp.validation import integer, known_name
 
+# More than a file or the memory of a machine should hold.
+MOST_RUNS = 100_000_000
 ROOT_KEYS = ("title", "rounds", "repetitions", "seed", "data", "problem", "network", "budget", "method", "record")
 SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed", "sizes")
 
@@ -107,6 +123,31 @@ def read(
     return _Reader(document, given or {}, folder=path.parent, synthetic=synthetic).spec()
 
 
+@dataclass(frozen=True, eq=False)
+class _Promised:
+    """A budget of the sweep, with the table to blame; None without noise."""
+
+    table: Table | None
+    budget: Budget | None
+
+    @cached_property
+    def text(self) -> str:
+        return section(None if self.budget is None else described(self.budget))
+
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """A method of the sweep with its horizons, and the table to blame."""
+
+    table: Table
+    method: algorithms.Algorithm
+    horizons: tuple[int, ...]
+
+    @cached_property
+    def text(self) -> str:
+        return section(described(self.method))
+
+
 class _Reader:
     """Reads one document; what can be wrong is looked at in the order in which it is written."""
 
@@ -121,40 +162,48 @@ class _Reader:
         self.document, self.given, self.folder, self.synthetic = document, given, folder, synthetic
         self.root = document.root()
         self.root.know(ROOT_KEYS)
-        self.grounds: list[Ground] = []
+        self.grounds: dict[str, Ground] = {}
         self.settings: list[Setting] = []
         self.cards: dict[str, Card] = {}
         self.shapes: dict[str, Shape] = {}
         self._records: dict[tuple[int, int, bool], tuple[Timetable, Wanted]] = {}
+        self._shapes: dict[tuple[Any, ...], Shape] = {}
+        self._known_shapes: dict[Shape, Shape] = {}
+        self._provenances: dict[tuple[str, int], Provenance] = {}
 
     def spec(self) -> Spec:
         with self.root.blame():
-            repetitions = self._whole("repetitions", 1)
+            remedy = f"give a whole number ≥ 1, at most {MOST_RUNS:,}"
+            repetitions = integer(
+                "repetitions", self.root.values.get("repetitions", 1), remedy, at_least=1, at_most=MOST_RUNS
+            )
         title = self.root.values.get("title", "")
         if not isinstance(title, str):
             self.root.refuse("title", "give a text")
-        budgets = self._budgets()
-        methods = self._methods()
+        budgets, seeds, methods = self._budgets(), self._seeds(), self._methods()
         names = [name for name in KINDS if name in self.document.values] or ["problem"]
         tables = [made for name in names for made in self._tables(name, KINDS[name].keys)]
-        for source, problem_table in itertools.product(self._sources(), tables):
-            self._over(source, problem_table, budgets, methods)
+        sources = self._sources()
+        horizons = sum(len(tried.horizons) for tried in methods)
+        runs = len(sources) * len(tables) * len(budgets) * horizons * len(seeds) * repetitions
+        if runs > MOST_RUNS:
+            self.document.refuse((), f"{runs:,} runs, more than {MOST_RUNS:,}; write several sweeps")
+        for source, problem_table in itertools.product(sources, tables):
+            self._over(source, problem_table, budgets, methods, seeds)
         return Spec(
             self.document.name,
             self.document.text,
             title,
             repetitions,
-            self.grounds,
+            list(self.grounds.values()),
             self.settings,
             self.cards,
             self.shapes,
         )
 
-    def _whole(self, key: str, default: int) -> int:
-        return integer(key, self.root.values.get(key, default), "give a whole number ≥ 1", at_least=1)
-
     def _root_axis(self, key: str, default: Any) -> list[Any]:
-        return Table(self.document, (), {key: self.root.values.get(key, default)}).choices((key,))
+        choices = Table(self.document, (), {key: self.root.values.get(key, default)}).choices((key,))
+        return [choice[key] for choice in choices]
 
     def _tables(self, name: str, known: tuple[str, ...]) -> list[tuple[Table, dict[str, Any]]]:
         """Every choice of every table of a name, with the table to blame."""
@@ -172,25 +221,21 @@ class _Reader:
                 found.append(source_of(choice, self.given, self.folder, table))
         return found
 
-    def _budgets(self) -> list[tuple[Table | None, Budget | None]]:
+    def _budgets(self) -> list[_Promised]:
         if "budget" not in self.document.values:
-            return [(None, None)]
-        found: list[tuple[Table | None, Budget | None]] = []
+            return [_Promised(None, None)]
+        found = []
         for table, choice in self._tables("budget", BUDGET_KEYS):
             for key in ("epsilon", "delta"):
                 if key not in choice:
                     table.refuse(key, "a budget needs it; leave the table [budget] out to run without noise")
             with table.blame():
-                found.append((table, Budget(**choice)))
+                found.append(_Promised(table, Budget(**choice)))
         return found
 
-    def _methods(self) -> list[tuple[Table, algorithms.Algorithm, int, int]]:
-        """Every method with its horizon and seed."""
+    def _methods(self) -> list[_Tried]:
         found = []
-        seeds = [choice["seed"] for choice in self._root_axis("seed", 0)]
-        for seed in seeds:
-            with self.root.blame():
-                integer("seed", seed, "give a whole number from 0 to 2**63 − 1", at_least=0, at_most=2**63 - 1)
+        everywhere: tuple[int, ...] | None = None
         for table in self.document.tables("method"):
             name = table.values.get("name", "PrimalDual")
             names = name if isinstance(name, list) else [name]
@@ -199,20 +244,28 @@ class _Reader:
             known = ("name", "rounds", *dict.fromkeys(field.name for kind in kinds for field in fields(kind)))
             for choice in table.choices(known):
                 kind = METHODS[choice.pop("name", "PrimalDual")]
-                own = "rounds" in choice
-                horizons = [choice.pop("rounds")] if own else [c["rounds"] for c in self._root_axis("rounds", None)]
                 with table.blame():
                     if isinstance(choice.get("prior"), dict):
                         choice["prior"] = self._prior(table, choice["prior"])
-                    method = self._made(table, kind, choice)
-                with (table if own else self.root).blame():
-                    remedy = "give a whole number ≥ 1, a list or a range of them"
-                    for T in horizons:
-                        integer("rounds", T, remedy, at_least=1, at_most=MOST_ROUNDS)
-                found += [(table, method, T, seed) for T in horizons for seed in seeds]
+                    if "rounds" in choice:
+                        horizons = self._horizons([choice.pop("rounds")])
+                    else:
+                        with self.root.blame():
+                            everywhere = everywhere or self._horizons(self._root_axis("rounds", None))
+                        horizons = everywhere
+                    found.append(_Tried(table, self._made(table, kind, choice), horizons))
         if not found:
             self.document.refuse((), "there is no table [[method]]; see fastldp sweep --help for an example")
         return found
+
+    def _horizons(self, values: list[Any]) -> tuple[int, ...]:
+        remedy = "give a whole number ≥ 1, a list or a range of them"
+        return tuple(integer("rounds", T, remedy, at_least=1, at_most=MOST_ROUNDS) for T in values)
+
+    def _seeds(self) -> list[int]:
+        remedy = "give a whole number from 0 to 2**63 − 1"
+        with self.root.blame():
+            return [integer("seed", s, remedy, at_least=0, at_most=2**63 - 1) for s in self._root_axis("seed", 0)]
 
     def _made(self, table: Table, kind: Any, choice: dict[str, Any]) -> Any:
         known = [field.name for field in fields(kind)]
@@ -240,34 +293,55 @@ class _Reader:
             made: Regularizer = self._made(inner, kind, values)
         return made
 
-    def _over(self, source: Source, problem: tuple[Table, dict[str, Any]], budgets: Any, methods: Any) -> None:
+    def _over(
+        self,
+        source: Source,
+        table_and_choice: tuple[Table, dict[str, Any]],
+        budgets: list[_Promised],
+        methods: list[_Tried],
+        seeds: list[int],
+    ) -> None:
         """All settings of one problem."""
-        table, choice = problem
-        ground, subject = self._subject(source, table, choice)
-        described_problem = self._described(choice, subject.problem)
-        for (budget_table, budget), (method_table, method, rounds, seed) in itertools.product(budgets, methods):
-            recorded, wanted = self._record(rounds, subject.problem)
-            with self._blame(budget_table, method_table):
-                schedule = method.schedule(subject.problem, budget, rounds)
-            warn_of_sampler(schedule.ledger)
-            parameters = {
-                "data": source.parameters,
-                "problem": described_problem,
-                "budget": None if budget is None else described(budget),
-                "method": described(method),
-                "rounds": rounds,
-                "seed": seed,
-                "record": wanted._asdict(),
-            }
-            key, card = card_of(parameters, subject.problem.fingerprint, method.version)
-            if key in self.cards:  # the same setting, reached by two tables
-                continue
-            number = ground.subjects.index(subject)
-            made = Setting(self.grounds.index(ground), number, method, budget, rounds, recorded, wanted, seed, key)
-            ground.remember(made, schedule)
-            self.cards[key] = card
-            self.shapes[key] = shape_of(subject.problem, schedule, recorded)
-            self.settings.append(made)
+        table, choice = table_and_choice
+        ground, subject, problem = self._subject(source, table, choice)
+        data, described_problem = section(source.parameters), section(self._described(choice, problem))
+        endings: dict[tuple[int, int], str] = {}
+        tries = [(tried, rounds) for tried in methods for rounds in tried.horizons]
+        for promised in budgets:
+            terms = Terms(problem, promised.budget)
+            before = text_before_method(promised.text, data)
+            for tried, rounds in tries:
+                with self._blame(promised.table, tried.table):
+                    outline = tried.method.outline(terms, rounds)
+                if outline.sampler_delta > terms.delta:  # or nearly so
+                    warn_of_sampler(outline.complete().ledger)
+                recorded, wanted = self._record(rounds, problem)
+                shape = self._shape(terms, outline, recorded)
+                provenance = self._provenance(problem.fingerprint, tried.method.version)
+                for seed in seeds:
+                    if (rounds, seed) not in endings:
+                        record = section(wanted._asdict())
+                        endings[rounds, seed] = text_after_method(described_problem, record, rounds, seed)
+                    card = Card(before, tried.text, endings[rounds, seed], provenance)
+                    key = card.key
+                    if key in self.cards:  # the same setting, reached by two tables
+                        continue
+                    self.cards[key], self.shapes[key] = card, shape
+                    self.settings.append(
+                        Setting(ground, subject, tried.method, promised.budget, rounds, recorded, wanted, seed, key)
+                    )
+
+    def _shape(self, terms: Terms, outline: Outline, recorded: Timetable) -> Shape:
+        alike = terms.problem, outline.program.kind, terms.private, recorded.worker
+        if alike not in self._shapes:
+            shape = shape_of(terms.problem, outline.program, recorded, private=terms.private)
+            # Equal shapes are one object: there are few, and a sweep has many settings.
+            self._shapes[alike] = self._known_shapes.setdefault(shape, shape)
+        return self._shapes[alike]
+
+    def _provenance(self, fingerprint: str, version: int) -> Provenance:
+        """One for all settings that have it in common."""
+        return self._provenances.setdefault((fingerprint, version), {"fingerprint": fingerprint, "version": version})
 
     @contextmanager
     def _blame(self, budget: Table | None, method: Table) -> Iterator[None]:
@@ -281,8 +355,8 @@ class _Reader:
             with table.blame("name"):
                 raise
 
-    def _subject(self, source: Source, table: Table, choice: dict[str, Any]) -> tuple[Ground, Subject]:
-        """The problem of a choice, over the data it shares with others."""
+    def _subject(self, source: Source, table: Table, choice: dict[str, Any]) -> tuple[int, int, Composite]:
+        """The problem of a choice, over the data it shares with others, and the numbers of both."""
         name = str(table.path[0])
         kind = KINDS[name]
         common: dict[str, Any] = {key: choice[key] for key in ("workers", *kind.of_data) if key in choice}
@@ -293,7 +367,7 @@ class _Reader:
         if "regularizer" in choice:
             own["regularizer"] = self._regularizer(table, choice["regularizer"])
         title = repr((name, source.parameters, plain_values(common), plain_values(spread)))
-        ground = next((ground for ground in self.grounds if ground.name == title), None)
+        ground = self.grounds.get(title)
         problem: Composite
         with table.blame():
             if ground is None:
@@ -305,13 +379,12 @@ class _Reader:
                     problem = MLP(A[rows], b[rows], **common, **own, test=tuple(test) or None)
                 else:
                     problem = Problem(A[rows], b[rows], **common, **own)
-                ground = Ground(title)
-                self.grounds.append(ground)
+                ground = self.grounds[title] = Ground(title)
             else:
                 problem = ground.subjects[0].problem.alike(**(kind.own | own))
         subject = Subject(problem, starting_point(problem, None), optimum_or_nan(problem))
         ground.subjects.append(subject)
-        return ground, subject
+        return list(self.grounds).index(title), len(ground.subjects) - 1, problem
 
     def _workers(self, table: Table, b: Any, workers: Any, spread: dict[str, Any]) -> tuple[Any, Any]:
         """Which rows are taken, and how many workers share them in order, or which of them has which row."""
@@ -323,6 +396,8 @@ class _Reader:
         rest = {key: spread[key] for key in ("share", "alpha", "sizes") if key in spread}
         how, seed = spread["partition"], spread.get("partition_seed", 0)
         if "sizes" in rest and how != "dirichlet":  # which refuses sizes
+            if "alpha" in rest:
+                table.refuse("alpha", 'only partition = "dirichlet" has one; leave it out')
             return sample(b, workers, how, **rest, seed=seed)
         return slice(None), partition(b, workers, how, **rest, seed=seed)
 

@@ -20,15 +20,15 @@ Vector = NDArray[np.float64]
 
 # Of data and of a start, so that no square or sum of squares of a run overflows.
 LARGEST_ENTRY = {"float64": 1e140, "float32": 1e15}
+# Of norms that gradients are clipped to; the least is one over it. Squares of smaller ones vanish, and nothing is clipped.
+LARGEST_THRESHOLD = {"float64": 1e140, "float32": 1e20}
 
 
-LARGEST_THRESHOLD = 1e140
-
-
-def threshold(argument: str, value: float) -> float:
-    """A norm that gradients are clipped to, whose square neither vanishes nor overflows."""
-    remedy = f"give a finite number > 0, from {1 / LARGEST_THRESHOLD:g} to {LARGEST_THRESHOLD:g}"
-    return real(argument, value, remedy, at_least=1 / LARGEST_THRESHOLD, below=2 * LARGEST_THRESHOLD)
+def threshold(argument: str, value: float, precision: str = "float64") -> float:
+    """A norm that gradients are clipped to, whose square neither vanishes nor overflows in this precision."""
+    largest = LARGEST_THRESHOLD[precision]
+    remedy = f"give a finite number > 0, from {1 / largest:g} to {largest:g} in {precision}"
+    return real(argument, value, remedy, at_least=1 / largest, below=2 * largest)
 
 
 class Composite(ABC):
@@ -117,6 +117,16 @@ class Composite(ABC):
     def clip(self) -> float:
         """The norm each sample's gradient is clipped to: the public bound, infinite where there is none."""
         return np.inf if self._public_bound is None else self._public_bound
+
+    @property
+    def enforced_bound(self) -> float:
+        """The norm kernels hold each sample's gradient to, so that B holds whatever point a server sends."""
+        return self.clip
+
+    @property
+    def precision(self) -> str:
+        """The arithmetic of the gradients."""
+        return self.dtype
 
     @property
     def facts(self) -> Facts:

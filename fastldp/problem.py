@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from fastldp import memory
-from fastldp.composite import LARGEST_ENTRY, Composite, Vector, shards, threshold
+from fastldp.composite import LARGEST_ENTRY, LARGEST_THRESHOLD, Composite, Vector, shards, threshold
 from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
 from fastldp.optimum import certified_optimum
 from fastldp.planning.facts import Facts
@@ -68,8 +68,8 @@ class Problem(Composite):
     ) -> None:
         self.loss = known_name("loss", loss, LOSSES)
         self.dtype = known_name("dtype", getattr(dtype, "__name__", None) or str(dtype), DTYPES)
-        self._set_parameters(l2, regularizer, _bound(gradient_bound))
-        rows, labels, starts = _shards(_matrix(A, self.dtype), _labels(b, self.loss), workers)
+        self._set_parameters(l2, regularizer, _bound(gradient_bound, self.dtype))
+        rows, labels, starts = _shards(_matrix(A, self.dtype), _labels(b, self.loss, self.dtype), workers)
         # A copy of its own, so that the caller may change A: with −b folded in, φ is ln(1 + eᶻ) of the margin z.
         signs = -labels if self.loss == "logistic" else np.ones(labels.size)
         self.rows = rows.multiply(signs[:, None]).tocsr() if sparse.issparse(rows) else rows * signs[:, None]
@@ -104,7 +104,7 @@ class Problem(Composite):
         other = Problem.__new__(Problem)
         other.loss, other.dtype = self.loss, self.dtype
         given = known | changes
-        other._set_parameters(given["l2"], given["regularizer"], _bound(given["gradient_bound"]))
+        other._set_parameters(given["l2"], given["regularizer"], _bound(given["gradient_bound"], self.dtype))
         other.rows, other.targets, other.starts = self.rows, self.targets, self.starts
         other._measure()
         # What depends on the data alone is not computed again.
@@ -220,6 +220,14 @@ class Problem(Composite):
         if self._public_bound is not None:
             return "public"
         return "data" if self.loss == "logistic" else "set"
+
+    @property
+    def enforced_bound(self) -> float:
+        # The logistic loss keeps to B everywhere, the squared only in a set that a server's point need not lie in.
+        if self._public_bound is not None or self.loss == "logistic":
+            return self.clip
+        bound = self._data_bound
+        return bound if bound is not None and bound <= LARGEST_THRESHOLD[self.dtype] else np.inf
 
     # What a planner may know, and what it could know at most.
 
@@ -388,12 +396,14 @@ def _norms(rows: Any) -> Vector:
     return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
 
 
-def _labels(b: ArrayLike, loss: str) -> Vector:
+def _labels(b: ArrayLike, loss: str, dtype: str) -> Vector:
     labels = reals("b", b, "give one real number a row", DataError)
     if labels.ndim != 1:
         raise DataError("b", b, f"give one number a row; its shape is {labels.shape}")
     if not np.isfinite(labels).all():
         raise DataError("b", b, "NaN or infinite labels; drop those rows")
+    if np.abs(labels).max(initial=0.0) > LARGEST_ENTRY[dtype]:
+        raise DataError("b", b, f"labels so large that their squares overflow in {dtype}; scale them")
     if loss == "logistic" and not (np.abs(labels) == 1).all():
         found = np.unique(labels)[:5]
         hint = "; 2*b - 1 maps 0/1 to ±1" if set(found.tolist()) <= {0.0, 1.0} else ""
@@ -409,7 +419,5 @@ def _shards(A: Any, b: Vector, workers: int | ArrayLike) -> tuple[Any, Vector, N
     return (A, b, starts) if order is None else (A[order], b[order], starts)
 
 
-def _bound(gradient_bound: float | None) -> float | None:
-    if gradient_bound is None:
-        return None
-    return threshold("gradient_bound", gradient_bound)
+def _bound(gradient_bound: float | None, dtype: str) -> float | None:
+    return None if gradient_bound is None else threshold("gradient_bound", gradient_bound, dtype)

@@ -226,13 +226,14 @@ class Algorithm1(Program):
         n, d = problems[0].n, problems[0].d
         forms = [problem.regularizer.kernel_form(d) for problem in problems]
         steps = [program.step for program in programs]
+        clips = [program.enforced(problem) for problem, program in zip(problems, programs, strict=True)]
         return kernels.Method(
             loss=layout.loss,
             prox=forms[0].code,
             step=layout.stack(steps),
             shrink=layout.stack(problem.l2 / n for problem in problems),
             threshold=layout.stack(step * form.weight / n for step, form in zip(steps, forms, strict=True)),
-            clip=layout.stack(min(problem.clip, layout.largest) for problem in problems),
+            clip=layout.stack(min(clip, layout.largest) for clip in clips),
             size=layout.stack(form.size for form in forms),
         )
 

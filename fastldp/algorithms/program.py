@@ -75,6 +75,10 @@ class Program(ABC):
         """The norm each sample's gradient is clipped to: the method's or the problem's; infinite if none is."""
         return problem.clip if self.clip is None else min(self.clip, problem.clip)
 
+    def enforced(self, problem: Composite) -> float:
+        """The norm kernels hold each sample's gradient to at every point; infinite where the loss does so itself."""
+        return min(self.threshold(problem), problem.enforced_bound)
+
     @abstractmethod
     def state(self, layout: Layout, problem: Composite) -> Any:
         """The kernels' state, all zeros."""

@@ -20,7 +20,7 @@ Vector = NDArray[np.float64]
 
 # Of data and of a start, so that no square or sum of squares of a run overflows.
 LARGEST_ENTRY = {"float64": 1e140, "float32": 1e15}
-# Of norms that gradients are clipped to; the least is one over it. Squares of smaller ones vanish, and nothing is clipped.
+# Of norms that gradients are clipped to; the least is one over it. Squares of smaller ones vanish: nothing is clipped.
 LARGEST_THRESHOLD = {"float64": 1e140, "float32": 1e20}
 
 

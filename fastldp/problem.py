@@ -69,7 +69,7 @@ class Problem(Composite):
         self.loss = known_name("loss", loss, LOSSES)
         self.dtype = known_name("dtype", getattr(dtype, "__name__", None) or str(dtype), DTYPES)
         self._set_parameters(l2, regularizer, _bound(gradient_bound, self.dtype))
-        rows, labels, starts = _shards(_matrix(A, self.dtype), _labels(b, self.loss, self.dtype), workers)
+        rows, labels, starts = _shards(_matrix(A, self.dtype), _labels(b, self.loss), workers)
         # A copy of its own, so that the caller may change A: with −b folded in, φ is ln(1 + eᶻ) of the margin z.
         signs = -labels if self.loss == "logistic" else np.ones(labels.size)
         self.rows = rows.multiply(signs[:, None]).tocsr() if sparse.issparse(rows) else rows * signs[:, None]
@@ -396,14 +396,12 @@ def _norms(rows: Any) -> Vector:
     return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
 
 
-def _labels(b: ArrayLike, loss: str, dtype: str) -> Vector:
+def _labels(b: ArrayLike, loss: str) -> Vector:
     labels = reals("b", b, "give one real number a row", DataError)
     if labels.ndim != 1:
         raise DataError("b", b, f"give one number a row; its shape is {labels.shape}")
     if not np.isfinite(labels).all():
         raise DataError("b", b, "NaN or infinite labels; drop those rows")
-    if np.abs(labels).max(initial=0.0) > LARGEST_ENTRY[dtype]:
-        raise DataError("b", b, f"labels so large that their squares overflow in {dtype}; scale them")
     if loss == "logistic" and not (np.abs(labels) == 1).all():
         found = np.unique(labels)[:5]
         hint = "; 2*b - 1 maps 0/1 to ±1" if set(found.tolist()) <= {0.0, 1.0} else ""

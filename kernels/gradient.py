@@ -165,8 +165,8 @@ def slope(loss: int, margin: Any, target: Any, limit: Any) -> Any:
 
     A sample's gradient is this number times its row, so limiting it clips the sample's gradient.
     """
-    # Whatever the point, no slope exceeds its limit: a margin that is NaN has the slope 0 or, in this order of arguments,
-    # −limit, so that no message tells by a NaN what a worker holds.
+    # Whatever the point, no slope exceeds its limit: where the margin is NaN it is 0 or, in this order of arguments,
+    # −limit. So no message tells by a NaN what a worker holds.
     if loss == LOGISTIC:
         return minimum(limit, sigmoid2(margin * AS_FORMULAS_TAKE))
     return minimum(limit, maximum(margin - target, -limit))

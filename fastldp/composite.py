@@ -49,6 +49,8 @@ class Composite(ABC):
     starts: NDArray[np.int64]
     """(n + 1,): worker i holds rows starts[i] to starts[i + 1]; rows are sorted by worker."""
     sizes: NDArray[np.int64]
+    row_bound: float | None = None
+    """A public norm that no row exceeds."""
     _public_bound: float | None
 
     def _set_parameters(self, l2: float, regularizer: Regularizer | None, bound: float | None) -> None:
@@ -141,8 +143,9 @@ class Composite(ABC):
             raise ArgumentError(
                 "facts",
                 found.read_off_data,
-                "read off the data, so no plan to deploy may depend on it; give a public gradient_bound=, and for the "
-                "squared loss Facts(..., radius=); for studies problem.facts_of_data() has these all the same",
+                "read off the data, so no plan to deploy may depend on it; give a public row_bound= (for the logistic "
+                'loss with gradient_bound="half") or gradient_bound=; for studies problem.facts_of_data() has these '
+                "all the same",
             )
         return found
 
@@ -156,6 +159,11 @@ class Composite(ABC):
     def exact_prior(self) -> Prior:
         """What a planner can know at most: the Hessian at the optimum, and the optimum; private, for studies."""
         raise ArgumentError("problem", self, "it has no certified optimum; give a Prior(...)")
+
+    @property
+    def rows_exceed_bounds(self) -> bool:
+        """Whether a row is longer than the default step takes rows to be."""
+        return False
 
     @property
     def public_radius(self) -> bool:

@@ -186,6 +186,10 @@ def test_the_command_has_both_bounds(capsys: pytest.CaptureFixture[str]) -> None
     assert main([*few, "--gradient-bound", "half"]) == 0
     ledger = json.loads(capsys.readouterr().out)["ledger"]
     assert (ledger["gradient_bound"], ledger["bound_source"]) == (1.875, "public")
+    assert main([*few[:-2]]) == 0
+    assert json.loads(capsys.readouterr().out)["ledger"]["bound_source"] == "data"
+    assert main([argument for argument in few[:-2] if argument != "--json"]) == 0
+    assert "give a public --row-bound, with --gradient-bound half" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main([*few, "--gradient-bound", "much"])
     assert "'much' is no number, nor half" in capsys.readouterr().err

@@ -160,6 +160,16 @@ def test_baselines_are_held_to_their_bounds_too(method: Any) -> None:
         assert (np.linalg.norm(one / allowed - other / allowed, axis=1) <= 1.0).all()
 
 
+@pytest.mark.long
+@PRECISIONS
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("layout", ["dense", "csr", "panels"])
+@pytest.mark.parametrize("bound", [0.7, 1e-19, 1e-6, 30.0, 1e19])
+def test_linear_models_at_many_points(loss: str, layout: str, dtype: str, bound: float) -> None:
+    worlds = linear_worlds(loss, layout, dtype, bound)
+    assert_contained(worlds, hostile_points(D, 11, more=600), bound, alone=layout == "panels")
+
+
 # Networks
 
 WIDTHS = (6, 4, 5, 3)
@@ -189,6 +199,23 @@ def test_networks(products: str, clip: float, widths: tuple[int, ...]) -> None:
     worlds = network_worlds(products, clip, widths)
     start = worlds[0].layers.start(1)
     points = [start, *(start * scale for scale in (*SCALES, *HUGE, *SPECIAL)), *hostile_points(worlds[0].d, 5)[::3]]
+    assert_contained(worlds, points, clip)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("products", ["float32", "float64"])
+@pytest.mark.parametrize("clip", [1.0, 1e-19, 1e-9, 1e19])
+@pytest.mark.parametrize("widths", [(6, 3), (6, 4, 3), WIDTHS, (6, 4, 4, 4, 4, 4, 3)])
+def test_networks_at_many_points(products: str, clip: float, widths: tuple[int, ...]) -> None:
+    worlds = network_worlds(products, clip, widths)
+    start = worlds[0].layers.start(1)
+    rng = np.random.default_rng(12)
+    points = hostile_points(worlds[0].d, 13, more=200)
+    # Layers of different scales, so that some overflow and others do not.
+    for _ in range(300):
+        sizes = 10.0 ** rng.uniform(-300, 300, len(widths) - 1) if rng.random() < 0.5 else 10.0 ** rng.uniform(-40, 40)
+        scales = np.repeat(np.broadcast_to(sizes, len(widths) - 1), np.diff(worlds[0].layers.offsets))
+        points.append(start * scales)
     assert_contained(worlds, points, clip)
 
 

@@ -131,6 +131,11 @@ def run(arguments: argparse.Namespace) -> int:
             print(
                 "Planned for this budget, which is the default; --step theorem takes the paper's step and allocation."
             )
+        if solution.ledger is not None and solution.ledger.bound_source == "data":
+            print(
+                f"B is read off the data; to deploy, give a public --row-bound, with --gradient-bound {HALF}: no "
+                "gradient at 0 is longer than half of it, and the noise has a quarter of the variance."
+            )
         print("\n".join(written))
     if not solution.status.ok:
         print(f"fastldp: {solution.status.message}", file=sys.stderr)

@@ -16,7 +16,7 @@ import cases
 import fastldp as fl
 import naive
 from fastldp import block, figures
-from fastldp.algorithms import primal_dual, schedule
+from fastldp.algorithms import schedule
 from fastldp.auditing import evidence, pair
 from fastldp.auditing.adversary import View, look
 from fastldp.errors import ArgumentError, BudgetError
@@ -234,7 +234,7 @@ def test_half_the_sensitivity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         whole = right(problem, bound, parts)
         return Sensitivity(whole.query / 2, whole.arithmetic)
 
-    monkeypatch.setattr(primal_dual, "released", halved)
+    monkeypatch.setattr(schedule, "released", halved)
     found = findings(transcripts=100_000)
     assert "more than the sensitivity in the ledger" in found
     # So wrong that the transcripts themselves show more than is claimed.

@@ -47,6 +47,7 @@ def queries(problem: Composite, points: Sequence[Array], *, method: Any = None, 
     """(points, d): what the last worker's release is of at each point, before the noise, by a block's own kernels."""
     method = fl.PrimalDual(step=0.1) if method is None else method
     schedule, wanted = method.schedule(problem, None, 1), recording.timetable(None, 1, problem.n)
+    schedule.program.private = True  # without noise, so that it is seen, but in all else as with it
     no_optimum = np.full(problem.d, np.nan)
     jobs = [block.Runs(problem, schedule, point, key_of(0, 0)[None], wanted, no_optimum) for point in points]
     alone = alone or not problem.lanes_of_runs
@@ -151,6 +152,8 @@ def test_baselines_are_held_to_their_bounds_too(method: Any) -> None:
     if regularizer is not None:
         worlds = [world for world in worlds if world.gradient_bound == worlds[0].gradient_bound]
     program = method.schedule(worlds[0], None, 1).program
+    assert program.enforced(worlds[0]) == (np.inf if method.clip is None else method.clip)
+    program.private = True
     bound = worlds[0].gradient_bound if method.clip is None else method.clip
     assert program.enforced(worlds[0]) == bound
     points = hostile_points(D, 4)

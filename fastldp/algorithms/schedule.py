@@ -140,6 +140,7 @@ class Terms:
 
 def noiseless(program: Program, problem: Composite, rounds: int) -> Outline:
     """The outline of a run without a budget."""
+    program.private = False
     return Outline(program, 0.0, lambda: Schedule(program.step, np.zeros(rounds), np.ones(problem.n), None, program))
 
 

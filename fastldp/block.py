@@ -43,6 +43,8 @@ MOST_RECORDS, MOST_RECORD_BYTES = 512, 16 * 2**20
 NEVER = 2**63 - 1
 # Arrays of fewer numbers lie side by side in one, each from a cache line on: there are many, and each alone costs.
 SMALL_ARRAY = 1024
+# Rows are not taken for shorter: thresholds, points and margins over a norm then stay finite, and so do their squares.
+SHORTEST_ROW = {"float64": 1e-150, "float32": 1e-17}
 LOSS_CODES = {"logistic": gradient.LOGISTIC, "squared": gradient.SQUARED, "softmax": gradient.SOFTMAX}
 
 Samples = gradient.Samples | Network
@@ -576,6 +578,5 @@ def samples_in_panels(problem: Problem, shares: int = 1) -> gradient.Panels:
 
 
 def _inverse_norms(problem: Problem) -> NDArray[Any]:
-    """1/‖a‖ of every row, finite in the precision of the runs; rows so small are not clipped by any bound."""
-    smallest = 4 * float(np.finfo(problem.dtype).tiny)
-    return np.asarray(1 / np.maximum(problem.row_norms, smallest)).astype(problem.dtype)
+    """1/‖a‖ of every row, or less where its products with thresholds and its square would overflow."""
+    return np.asarray(1 / np.maximum(problem.row_norms, SHORTEST_ROW[problem.dtype])).astype(problem.dtype)

@@ -20,15 +20,15 @@ Vector = NDArray[np.float64]
 
 # Of data and of a start, so that no square or sum of squares of a run overflows.
 LARGEST_ENTRY = {"float64": 1e140, "float32": 1e15}
+# Of norms that gradients are clipped to; the least is one over it. Squares of smaller ones vanish: nothing is clipped.
+LARGEST_THRESHOLD = {"float64": 1e140, "float32": 1e20}
 
 
-LARGEST_THRESHOLD = 1e140
-
-
-def threshold(argument: str, value: float) -> float:
-    """A norm that gradients are clipped to, whose square neither vanishes nor overflows."""
-    remedy = f"give a finite number > 0, from {1 / LARGEST_THRESHOLD:g} to {LARGEST_THRESHOLD:g}"
-    return real(argument, value, remedy, at_least=1 / LARGEST_THRESHOLD, below=2 * LARGEST_THRESHOLD)
+def threshold(argument: str, value: float, precision: str = "float64") -> float:
+    """A norm that gradients are clipped to, whose square neither vanishes nor overflows in this precision."""
+    largest = LARGEST_THRESHOLD[precision]
+    remedy = f"give a finite number > 0, from {1 / largest:g} to {largest:g} in {precision}"
+    return real(argument, value, remedy, at_least=1 / largest, below=2 * largest)
 
 
 class Composite(ABC):
@@ -49,6 +49,8 @@ class Composite(ABC):
     starts: NDArray[np.int64]
     """(n + 1,): worker i holds rows starts[i] to starts[i + 1]; rows are sorted by worker."""
     sizes: NDArray[np.int64]
+    row_bound: float | None = None
+    """A public norm that no row exceeds."""
     _public_bound: float | None
 
     def _set_parameters(self, l2: float, regularizer: Regularizer | None, bound: float | None) -> None:
@@ -119,6 +121,16 @@ class Composite(ABC):
         return np.inf if self._public_bound is None else self._public_bound
 
     @property
+    def enforced_bound(self) -> float:
+        """The norm kernels hold each sample's gradient to, so that B holds whatever point a server sends."""
+        return self.clip
+
+    @property
+    def precision(self) -> str:
+        """The arithmetic of the gradients."""
+        return self.dtype
+
+    @property
     def facts(self) -> Facts:
         """The public numbers of it, for `fastldp.plan`; refuses where a number was read off the data.
 
@@ -131,8 +143,9 @@ class Composite(ABC):
             raise ArgumentError(
                 "facts",
                 found.read_off_data,
-                "read off the data, so no plan to deploy may depend on it; give a public gradient_bound=, and for the "
-                "squared loss Facts(..., radius=); for studies problem.facts_of_data() has these all the same",
+                "read off the data, so no plan to deploy may depend on it; give a public row_bound= (for the logistic "
+                'loss with gradient_bound="half") or gradient_bound=; for studies problem.facts_of_data() has these '
+                "all the same",
             )
         return found
 
@@ -146,6 +159,11 @@ class Composite(ABC):
     def exact_prior(self) -> Prior:
         """What a planner can know at most: the Hessian at the optimum, and the optimum; private, for studies."""
         raise ArgumentError("problem", self, "it has no certified optimum; give a Prior(...)")
+
+    @property
+    def rows_exceed_bounds(self) -> bool:
+        """Whether a row is longer than the default step takes rows to be."""
+        return False
 
     @property
     def public_radius(self) -> bool:

@@ -95,7 +95,7 @@ class MLP(Composite):
     ) -> None:
         self.products = known_name("products", products, PRODUCTS)
         self.start_seed = integer("start_seed", start_seed, "give a whole number ≥ 0", at_least=0)
-        self._set_parameters(l2, regularizer, None if clip is None else threshold("clip", clip))
+        self._set_parameters(l2, regularizer, None if clip is None else threshold("clip", clip, self.products))
         self._strong_convexity = _positive("strong_convexity", strong_convexity)
         units = _hidden(hidden)
         rows, numbers = _rows("images", images, self.products), _classes("labels", labels, len(images), classes)
@@ -168,7 +168,7 @@ class MLP(Composite):
         given = known | changes
         other = MLP.__new__(MLP)
         other.__dict__ |= self.__dict__
-        clip = None if given["clip"] is None else threshold("clip", given["clip"])
+        clip = None if given["clip"] is None else threshold("clip", given["clip"], self.products)
         other._set_parameters(given["l2"], given["regularizer"], clip)
         other._strong_convexity = _positive("strong_convexity", given["strong_convexity"])
         other.start_seed = integer("start_seed", given["start_seed"], "give a whole number ≥ 0", at_least=0)
@@ -233,6 +233,10 @@ class MLP(Composite):
     @property
     def bound_source(self) -> str:
         return "public"
+
+    @property
+    def precision(self) -> str:
+        return self.products
 
     # Rounding. What one sample's gradient is computed to is what is clipped, so only norms and sums count.
 

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from fastldp import memory
-from fastldp.composite import LARGEST_ENTRY, Composite, Vector, shards, threshold
+from fastldp.composite import LARGEST_ENTRY, LARGEST_THRESHOLD, Composite, Vector, shards, threshold
 from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
 from fastldp.optimum import certified_optimum
 from fastldp.planning.facts import Facts
@@ -26,6 +26,8 @@ LOSSES = ("logistic", "squared")
 DTYPES = ("float64", "float32")
 # What is computed once and depends on the data alone.
 DATA_ALONE = ("_curvatures", "row_norms", "fingerprint")
+# Half of the row bound: no gradient of the logistic loss at x = 0 is longer.
+HALF = "half"
 # The largest second derivative of each loss in the margin.
 CURVATURE = {"logistic": 0.25, "squared": 1.0}
 
@@ -42,8 +44,13 @@ class Problem(Composite):
     loss : ``"logistic"``, φ = ln(1 + exp(−b·aᵀx)), or ``"squared"``, φ = ½(aᵀx − b)².
     l2 : the weight of ½‖x‖², part of every fᵢ.
     regularizer : g; `Zero()` where it is not given.
-    gradient_bound : a public bound B on each sample's gradient, enforced by clipping. Where it is
-        not given, B is read off the data, which papers do and a deployment must not.
+    row_bound : a public bound R on the norm of each row, enforced by scaling longer rows down to it, before anything
+        else is done with them. The default step is then safe and public, and for the logistic loss B = R is.
+    gradient_bound : a public bound B on each sample's gradient, enforced by clipping. ``"half"`` is R/2, for the
+        logistic loss: no gradient at 0 is longer, so nothing is clipped at the start, and the noise has a quarter of
+        the variance it has with B = R. That is most often the best choice; gradients of samples that a model gets
+        badly wrong are then cut to half of what they are at most. Where neither bound is given, B is read off the
+        data, which papers do and a deployment must not.
     dtype : ``"float64"`` or ``"float32"``, the arithmetic of the runs.
 
     >>> import numpy as np
@@ -63,12 +70,14 @@ class Problem(Composite):
         loss: str = "logistic",
         l2: float = 0.0,
         regularizer: Regularizer | None = None,
-        gradient_bound: float | None = None,
+        row_bound: float | None = None,
+        gradient_bound: float | str | None = None,
         dtype: str = "float64",
     ) -> None:
         self.loss = known_name("loss", loss, LOSSES)
         self.dtype = known_name("dtype", getattr(dtype, "__name__", None) or str(dtype), DTYPES)
-        self._set_parameters(l2, regularizer, _bound(gradient_bound))
+        self.row_bound = None if row_bound is None else threshold("row_bound", row_bound, self.dtype)
+        self._set_parameters(l2, regularizer, self._bound(gradient_bound))
         rows, labels, starts = _shards(_matrix(A, self.dtype), _labels(b, self.loss), workers)
         # A copy of its own, so that the caller may change A: with −b folded in, φ is ln(1 + eᶻ) of the margin z.
         signs = -labels if self.loss == "logistic" else np.ones(labels.size)
@@ -77,7 +86,30 @@ class Problem(Composite):
         self.targets = labels if self.loss == "squared" else np.zeros(labels.size)
         """b for the squared loss; the logistic loss has it in the rows."""
         self.starts = starts
+        if self.row_bound is not None:
+            self.rows = _within(self.rows, self.row_bound)
         self._measure()
+
+    def _bound(self, gradient_bound: float | str | None) -> float | None:
+        """The public B, checked; what was given is kept beside it."""
+        radius = self.row_bound
+        if isinstance(gradient_bound, str):
+            known_name("gradient_bound", gradient_bound, (HALF,))
+            if self.loss != "logistic":
+                raise ArgumentError(
+                    "gradient_bound", HALF, "only gradients of the logistic loss at 0 are within R/2; give a number"
+                )
+            if radius is None:
+                raise ArgumentError(
+                    "gradient_bound", HALF, "of what? give a public row_bound= too: no row is longer, or it is scaled"
+                )
+            self._given_bound: float | str | None = HALF
+            return threshold("gradient_bound", radius / 2, self.dtype)
+        given = None if gradient_bound is None else threshold("gradient_bound", gradient_bound, self.dtype)
+        self._given_bound = given
+        if radius is None or self.loss != "logistic":
+            return given
+        return radius if given is None else min(given, radius)
 
     def _measure(self) -> None:
         """What follows from the shape of the data."""
@@ -98,13 +130,13 @@ class Problem(Composite):
         >>> problem.alike(l2=0.2).l2
         0.2
         """
-        known: dict[str, Any] = {"l2": self.l2, "regularizer": self.regularizer, "gradient_bound": self._public_bound}
+        known: dict[str, Any] = {"l2": self.l2, "regularizer": self.regularizer, "gradient_bound": self._given_bound}
         for name in changes:
             known_name("changes", name, tuple(known))
         other = Problem.__new__(Problem)
-        other.loss, other.dtype = self.loss, self.dtype
+        other.loss, other.dtype, other.row_bound = self.loss, self.dtype, self.row_bound
         given = known | changes
-        other._set_parameters(given["l2"], given["regularizer"], _bound(given["gradient_bound"]))
+        other._set_parameters(given["l2"], given["regularizer"], other._bound(given["gradient_bound"]))
         other.rows, other.targets, other.starts = self.rows, self.targets, self.starts
         other._measure()
         # What depends on the data alone is not computed again.
@@ -113,9 +145,12 @@ class Problem(Composite):
 
     def __repr__(self) -> str:
         kind = "sparse" if sparse.issparse(self.rows) else "dense"
+        public = "" if self.row_bound is None else f", rows scaled to norms ≤ {self.row_bound:g}"
+        if self._given_bound == HALF:
+            public += ", gradients clipped to half of that"
         return (
             f"Problem({self.loss}, {self.rows.shape[0]:,} rows × {self.d:,} {kind}, {self.n} workers, "
-            f"l2={self.l2:g}, g={self.regularizer})"
+            f"l2={self.l2:g}, g={self.regularizer}{public})"
         )
 
     @property
@@ -123,10 +158,10 @@ class Problem(Composite):
         return {
             "loss": self.loss,
             "l2": self.l2,
-            "gradient_bound": self._public_bound,
+            "gradient_bound": self._given_bound,
             "dtype": self.dtype,
             "dense": not sparse.issparse(self.rows),
-        }
+        } | ({} if self.row_bound is None else {"row_bound": self.row_bound})
 
     @property
     def data(self) -> tuple[Any, ...]:
@@ -175,21 +210,28 @@ class Problem(Composite):
         """min{1/4, 1/L_f}: the theorem's condition on the step γ, and the default step."""
         return min(0.25, 1 / self.smoothness) if self.smoothness > 0 else 0.25
 
-    # With a public bound the run must not depend on the rows in any other way either. Where all rows are within the
-    # bound, the logistic loss has L_f ≤ (B²/4 + l2)/n; the squared loss has no such public number.
+    # With a public bound the run must not depend on the rows in any other way either. Rows within R have
+    # L_f ≤ (R²/4 + l2)/n, or 4 times the first term for the squared loss, clipped or not: clipping flattens a gradient
+    # and nowhere bends it more. Without R rows are taken to be within B, which for the logistic loss holds unless B
+    # clips, and a run whose default step is too long for its rows then warns; the squared loss has no such number.
 
     @property
     def public_constants(self) -> bool:
         """Whether the step a run takes by default owes nothing to the data."""
-        return self._public_bound is not None and self.loss == "logistic"
+        return self.row_bound is not None or (self._public_bound is not None and self.loss == "logistic")
 
     @property
     def safe_step(self) -> float:
         """The default step: the theorem's limit, from public numbers where the bound is public."""
         if not self.public_constants:
             return self.step_limit
-        assert self._public_bound is not None
-        return min(0.25, self.n / (CURVATURE[self.loss] * self._public_bound**2 + self.l2))
+        radius = self.row_bound if self.row_bound is not None else self.clip
+        return min(0.25, self.n / (CURVATURE[self.loss] * radius**2 + self.l2))
+
+    @property
+    def rows_exceed_bounds(self) -> bool:
+        """Whether a row is longer than the default step takes rows to be."""
+        return self.row_bound is None and self.public_constants and float(self.row_norms.max()) > self.clip
 
     @property
     def safe_strong_convexity(self) -> float:
@@ -221,17 +263,25 @@ class Problem(Composite):
             return "public"
         return "data" if self.loss == "logistic" else "set"
 
+    @property
+    def enforced_bound(self) -> float:
+        # The logistic loss keeps to B everywhere, the squared only in a set that a server's point need not lie in.
+        if self._public_bound is not None or self.loss == "logistic":
+            return self.clip
+        bound = self._data_bound
+        return bound if bound is not None and bound <= LARGEST_THRESHOLD[self.dtype] else np.inf
+
     # What a planner may know, and what it could know at most.
 
     @property
     def public_radius(self) -> bool:
         # Rows of the logistic loss are taken to be no longer than B, which holds unless B clips; those of the squared
         # loss may be.
-        return self.loss == "logistic"
+        return self.row_bound is not None or self.loss == "logistic"
 
     def facts_of_data(self) -> Facts:
         read = [] if self.bound_source == "public" else ["the gradient bound"]
-        radius = None
+        radius = self.row_bound
         if not self.public_radius:
             read.append("the length of the rows")
             radius = float(self.row_norms.max())
@@ -258,11 +308,7 @@ class Problem(Composite):
     @cached_property
     def row_norms(self) -> Vector:
         """‖a‖ of every row, rounded up."""
-        norms = _norms(self.rows)
-        # Squares of numbers so small lose digits or vanish, and a row whose norm is not known is not clipped.
-        small = np.flatnonzero(norms < 2.0**-450)
-        norms[small] = _norms(self.rows[small] * 2.0**600) * 2.0**-600
-        return np.asarray(norms * (1 + (self.d + 2) * np.finfo(np.float64).eps))
+        return _norms_above(self.rows)
 
     @cached_property
     def _data_bound(self) -> float | None:
@@ -383,6 +429,15 @@ def _matrix(A: Any, dtype: str) -> Any:
     return rows
 
 
+def _norms_above(rows: Any) -> Vector:
+    """The norm of every row, rounded up."""
+    norms = _norms(rows)
+    # Squares of numbers so small lose digits or vanish, and a row whose norm is not known is not clipped.
+    small = np.flatnonzero(norms < 2.0**-450)
+    norms[small] = _norms(rows[small] * 2.0**600) * 2.0**-600
+    return np.asarray(norms * (1 + (rows.shape[1] + 2) * np.finfo(np.float64).eps))
+
+
 def _norms(rows: Any) -> Vector:
     squares = rows.multiply(rows) if sparse.issparse(rows) else rows * rows
     return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
@@ -409,7 +464,12 @@ def _shards(A: Any, b: Vector, workers: int | ArrayLike) -> tuple[Any, Vector, N
     return (A, b, starts) if order is None else (A[order], b[order], starts)
 
 
-def _bound(gradient_bound: float | None) -> float | None:
-    if gradient_bound is None:
-        return None
-    return threshold("gradient_bound", gradient_bound)
+def _within(rows: Any, bound: float) -> Any:
+    """The rows, those longer than the bound scaled down to it: each by itself, so that neighbours stay neighbours."""
+    # A hair below, so that a norm that is computed and rounded up is within it too.
+    hair = 4 * (rows.shape[1] + 4) * float(np.finfo(np.float64).eps)
+    with np.errstate(divide="ignore", over="ignore"):  # by norms of rows that stay as they are
+        scales = np.minimum(1.0, bound * (1 - hair) / _norms_above(rows))
+    if (scales == 1).all():
+        return rows
+    return rows.multiply(scales[:, None]).tocsr() if sparse.issparse(rows) else rows * scales[:, None]

@@ -165,10 +165,11 @@ def slope(loss: int, margin: Any, target: Any, limit: Any) -> Any:
 
     A sample's gradient is this number times its row, so limiting it clips the sample's gradient.
     """
-    # In this order of arguments a NaN comes through, so that a diverged run is seen.
+    # Whatever the point, no slope exceeds its limit: where the margin is NaN it is 0 or, in this order of arguments,
+    # −limit. So no message tells by a NaN what a worker holds.
     if loss == LOGISTIC:
         return minimum(limit, sigmoid2(margin * AS_FORMULAS_TAKE))
-    return minimum(limit, maximum(-limit, margin - target))
+    return minimum(limit, maximum(margin - target, -limit))
 
 
 @formula

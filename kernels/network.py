@@ -3,7 +3,9 @@
 Samples lie in the lanes: the units of a layer are Z[units, samples], so that all but the matrix products goes lane by
 lane, and nothing is added across lanes but the gradients of the biases. The gradient of one sample is, for each layer,
 the slopes δ of its units times its inputs (a, 1), so its norm is √Σ ‖δ‖²(‖a‖² + 1) over the layers: samples are clipped
-by a number each, and no sample's gradient is ever formed.
+by a number each, and no sample's gradient is ever formed. A sample whose norm is not known, since at a point of huge
+weights something overflowed, counts as zero: so no point makes a sample's part of the sum longer than the threshold, or
+a NaN that would tell of it.
 
 A worker's samples are taken in chunks, whose gradients come from BLAS in the precision of the products, and are added
 up in that of the run: so one sample's rounding errors reach no farther than its chunk.
@@ -18,6 +20,7 @@ from fastldp.kernels.gradient import GRADIENTS
 from fastldp.kernels.jit import piece_with_views
 from fastldp.kernels.simd import (
     broadcast,
+    by_precision,
     fma,
     keep_apart,
     lane_sum,
@@ -29,6 +32,13 @@ from fastldp.kernels.simd import (
     store,
 )
 from fastldp.kernels.vmath import exp, sigmoid
+
+# Squares below this lose digits, so norms begin with it for each of them: they are not taken for smaller than they are.
+LEAST_SQUARE_64, LEAST_SQUARE_32 = float(np.finfo(np.float64).tiny), float(np.finfo(np.float32).tiny)
+# From here on a threshold over a norm would lose digits, if it is the least that is allowed.
+LARGEST_SQUARE_64, LARGEST_SQUARE_32 = 1e300, 1e34
+# Beyond this nothing is clipped, and a run that diverged may show it.
+LARGEST_CLIP = 1e150
 
 Floats = NDArray[np.floating[Any]]
 Integers = NDArray[np.int64]
@@ -126,7 +136,7 @@ def _softmax_slopes(Z: Any, biases: Any, classes: Any, reach: Any, D: Any, norms
             share = exp(load(Z, k, g) + biases[k] - top)
             store(share, D, k, g)
             total = total + share
-        square = zero
+        square = zero + by_precision(zero, LEAST_SQUARE_64, LEAST_SQUARE_32)
         label = load(classes, g)
         for k in range(Z.shape[0]):
             delta = load(D, k, g) / total - select(label == broadcast(k, zero), 1.0, zero)
@@ -139,6 +149,10 @@ def _softmax_slopes(Z: Any, biases: Any, classes: Any, reach: Any, D: Any, norms
 def _sigmoid_slopes(H: Any, reach: Any, D: Any, norms: Any) -> None:
     """δ times σ' = h(1 − h) of a hidden layer, in place, and what it adds to the squared norms."""
     keep_apart()
+    zero = broadcast(0.0, load(H, 0, 0))
+    lost = broadcast(float(H.shape[0]), zero) * by_precision(zero, LEAST_SQUARE_64, LEAST_SQUARE_32)
+    for g in range(H.shape[1]):
+        store(fma(lost, load(reach, g), load(norms, g)), norms, g)
     for k in range(H.shape[0]):
         for g in range(H.shape[1]):
             h = load(H, k, g)
@@ -149,13 +163,14 @@ def _sigmoid_slopes(H: Any, reach: Any, D: Any, norms: Any) -> None:
 
 @piece_with_views
 def _scales(clip: float, counted: Any, norms: Any) -> None:
-    """min{1, C/‖gradient‖} of every sample; 0 for those that fill up."""
+    """min{1, C/‖gradient‖} of every sample; 0 for those that fill up, or whose norm is NaN, infinite or huge."""
     keep_apart()
+    beyond = 0.0 if clip < LARGEST_CLIP else np.nan
     for g in range(counted.shape[0]):
         square = load(norms, g)
-        # In this order of arguments a NaN comes through, so that a diverged run is seen.
         scale = minimum(load(counted, g), broadcast(clip, square) / sqrt(square))
-        store(scale, norms, g)
+        known = square < by_precision(square, LARGEST_SQUARE_64, LARGEST_SQUARE_32)
+        store(select(known, scale, broadcast(beyond, square)), norms, g)
 
 
 @piece_with_views
@@ -165,7 +180,9 @@ def _clip(D: Any, scales: Any, biases: Any) -> None:
     for k in range(D.shape[0]):
         total = broadcast(0.0, load(scales, 0))
         for g in range(D.shape[1]):
-            delta = load(D, k, g) * load(scales, g)
+            scale = load(scales, g)
+            # 0 for what does not count, even where δ is NaN or infinite.
+            delta = select(scale == 0.0, 0.0, load(D, k, g) * scale)
             store(delta, D, k, g)
             total = total + delta
         biases[k] = lane_sum(total)

@@ -2,7 +2,8 @@
 
 PyPI's Numba has no vector mathematics library, so these are approximations of our own, without branches.
 Their coefficients minimise the largest relative error (a Remez exchange in mpmath at 60 digits) and are then
-rounded to the working precision. All are within 2 ulp, and all but `log` pass a NaN through.
+rounded to the working precision. All are within 2 ulp. `exp` and the circle pass a NaN through; the logistic function
+takes it for −inf, so that whatever it is given, it gives a number from 0 to 1.
 """
 
 import math
@@ -116,9 +117,9 @@ def exp(x: Any) -> Any:
 
 @formula
 def sigmoid(z: Any) -> Any:
-    """1/(1 + e^-z); a result too small for a normal number may be 0."""
-    # Far out of range the result no longer changes; in this order of arguments a NaN comes through.
-    z = minimum(by_precision(z, 707.0, 86.0), maximum(by_precision(z, -710.0, -89.0), z))
+    """1/(1 + e^-z), and 0 for a NaN; a result too small for a normal number may be 0."""
+    # Far out of range the result no longer changes; in this order of arguments a NaN does not come through.
+    z = minimum(by_precision(z, 707.0, 86.0), maximum(z, by_precision(z, -710.0, -89.0)))
     high = z * LOG2_E
     low = fma(z, by_precision(z, LOG2_E_REST_64, LOG2_E_REST_32), fma(z, LOG2_E, -high))
     rounded, r = _off_integers(high)
@@ -128,7 +129,7 @@ def sigmoid(z: Any) -> Any:
 @formula
 def sigmoid2(z: Any) -> Any:
     """1/(1 + 2^-z), for which nothing is rounded before the polynomials; what is said of `sigmoid` holds here too."""
-    return sigmoid2_within(minimum(by_precision(z, 1021.0, 125.0), maximum(by_precision(z, -1024.0, -128.0), z)))
+    return sigmoid2_within(minimum(by_precision(z, 1021.0, 125.0), maximum(z, by_precision(z, -1024.0, -128.0))))
 
 
 @formula

@@ -198,7 +198,8 @@ def test_a_lane_that_clips_or_saturates_leaves_the_bits_of_its_neighbours(layout
         A = rows[first:end]
         sums = (A @ far[i, :, 2].astype(np.float64) > 0) @ A
         np.testing.assert_allclose(at(far, unclipped)[i, :, 2], sums, rtol=1e-5, atol=1e-5)
-    assert np.isnan(at(lost, unclipped)[..., 2]).any(axis=1).all()
+    # No margin of a lost point is known, and all slopes are taken for 0: no NaN tells what a worker holds.
+    np.testing.assert_array_equal(at(lost, unclipped)[..., 2], 0.0)
 
 
 def test_releases() -> None:

@@ -143,6 +143,7 @@ def test_ledger_of_equal_workers_is_one_line() -> None:
     assert "a leak of its own" in ledger.summary()
 
 
+@pytest.mark.filterwarnings("ignore:step = 0.25 takes rows to be within")  # told to who has the data alone
 @pytest.mark.parametrize("allocation", ["dynamic", "static"])
 def test_a_run_to_deploy_owes_nothing_to_the_data(allocation: str) -> None:
     """With a public bound, neighbouring data give the same step, grid and noise: only the messages may differ."""

@@ -22,6 +22,7 @@ RECIPES = sorted(path.name for path in (files("fastldp.reproduction") / "recipes
 SMALL = {
     "rounds = [200, 400, 800]": "rounds = [10, 20, 40]",
     "rounds = [800, 2400]": "rounds = [100, 1000]",
+    "rounds = [2400]": "rounds = [1000]",
     "rounds = [500, 800]": "rounds = [200, 400]",
     "rounds = [500, 800, 1200]": "rounds = [200, 300, 400]",
     "rounds = [400, 800, 1200]": "rounds = [10, 20, 40]",
@@ -394,6 +395,8 @@ def test_the_planner_is_judged(tmp_path: Path) -> None:
     # What is wrong by a factor of one is the public prior.
     right = next(row for row in rows if row["norm"] == row["spectrum"] == "1.0")
     assert f"{float(right['mean']):.3g} ± {float(right['std']):.2g} |" in table[2]
+    # With half of the bound the first horizon cannot be planned for.
+    assert sum(line.startswith("| planned, clipped at half of the row bound |  |  | ") for line in table) == 2
     assert (folder / "planner.png").stat().st_size > 0
 
 

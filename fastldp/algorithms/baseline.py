@@ -10,6 +10,7 @@ import numpy as np
 from fastldp.algorithms.planned import PLANNED, planned_descent, read_by_plan, refuse_without_budget
 from fastldp.algorithms.program import Program
 from fastldp.algorithms.schedule import Outline, Schedule, Terms, ledger_of, noiseless
+from fastldp.composite import threshold
 from fastldp.planning.plan import Way
 from fastldp.planning.prior import Prior
 from fastldp.privacy.allocation import static_variances
@@ -31,6 +32,8 @@ def outline_of(make: Callable[[float], Program], method: Baseline, terms: Terms,
     program = make(1.0 if isinstance(method.step, str) else method.step)
     problem, releases, parts = terms.problem, program.releases(rounds), program.parts(terms.problem)
     terms.refuse_beyond_memory(releases)
+    if program.clip is not None:
+        threshold("clip", program.clip, problem.precision)
     if not terms.private:
         refuse_without_budget(method.step)
         return noiseless(program, problem, rounds)

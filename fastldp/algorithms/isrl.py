@@ -103,7 +103,7 @@ class NoisyDescent(Program):
 
     def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> kernels.Method:
         forms = [problem.regularizer.kernel_form(problem.d) for problem in problems]
-        clips = [program.threshold(problem) for problem, program in zip(problems, programs, strict=True)]
+        clips = [program.enforced(problem) for problem, program in zip(problems, programs, strict=True)]
         return kernels.Method(
             loss=layout.loss,
             prox=forms[0].code,

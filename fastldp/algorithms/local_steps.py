@@ -151,7 +151,7 @@ class LocalSteps(Program):
         return kernels.State(*of_workers, *layout.rooms(d), *of_server, layout.no_failures())
 
     def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> kernels.Method:
-        clips = [program.threshold(problem) for problem, program in zip(problems, programs, strict=True)]
+        clips = [program.enforced(problem) for problem, program in zip(problems, programs, strict=True)]
         return kernels.Method(
             loss=layout.loss,
             local_steps=self.local_steps,

@@ -48,7 +48,7 @@ def grounds_of(problem: Composite, prior: Prior | str | None) -> tuple[Facts, Pr
 def read_by_plan(problem: Composite, prior: Prior | str | None, *, bounded: bool) -> list[str]:
     """What a plan reads off the data beside the gradient bound, which is public where gradients are bounded so."""
     read = []
-    if not (problem.public_radius and (not bounded or problem.bound_source == "public")):
+    if problem.row_bound is None and not (problem.public_radius and (not bounded or problem.bound_source == "public")):
         read.append("the length of the rows")
     return [*read, "the prior"] if prior == EXACT else read
 

@@ -104,6 +104,8 @@ class PrimalDual:
         else:
             plan = self._plan(terms, rounds, calibration) if self._planned else None
         step = self._step(problem) if plan is None else plan.step
+        if self.step is None or self.step == PLANNED:
+            _warn_of_long_rows(problem, step)
         if plan is None:
             variances = self._variances(problem, rounds, step, calibration)
         program = Algorithm1(step)
@@ -208,6 +210,18 @@ class PrimalDual:
         return lambda: (dynamic_variances(rounds, contraction=contraction, largest=largest, **least), factors)
 
 
+def _warn_of_long_rows(problem: Composite, step: float) -> None:
+    """Say where a step from public numbers is too long for rows that are longer than these say: to who has the data."""
+    if problem.rows_exceed_bounds and step > problem.step_limit:
+        warnings.warn(
+            f"step = {step:g} takes rows to be within gradient_bound=, but they are longer, and it is above "
+            f"min{{1/4, 1/L_f}} = {problem.step_limit:.6g}: the run is as private as any, but may diverge; give a "
+            "public row_bound= that rows are scaled to, or a smaller step=",
+            StepWarning,
+            stacklevel=4,
+        )
+
+
 class Algorithm1(Program):
     """The kernels of Algorithm 1."""
 
@@ -226,13 +240,14 @@ class Algorithm1(Program):
         n, d = problems[0].n, problems[0].d
         forms = [problem.regularizer.kernel_form(d) for problem in problems]
         steps = [program.step for program in programs]
+        clips = [program.enforced(problem) for problem, program in zip(problems, programs, strict=True)]
         return kernels.Method(
             loss=layout.loss,
             prox=forms[0].code,
             step=layout.stack(steps),
             shrink=layout.stack(problem.l2 / n for problem in problems),
             threshold=layout.stack(step * form.weight / n for step, form in zip(steps, forms, strict=True)),
-            clip=layout.stack(min(problem.clip, layout.largest) for problem in problems),
+            clip=layout.stack(min(clip, layout.largest) for clip in clips),
             size=layout.stack(form.size for form in forms),
         )
 

@@ -50,6 +50,8 @@ class Program(ABC):
     """Those before the first round."""
     clip: float | None = None
     """The method's own clipping threshold."""
+    private: bool = True
+    """Whether a budget is to be kept, at whatever points."""
 
     def __init__(self, step: float) -> None:
         self.step = step
@@ -74,6 +76,11 @@ class Program(ABC):
     def threshold(self, problem: Composite) -> float:
         """The norm each sample's gradient is clipped to: the method's or the problem's; infinite if none is."""
         return problem.clip if self.clip is None else min(self.clip, problem.clip)
+
+    def enforced(self, problem: Composite) -> float:
+        """The norm kernels hold each sample's gradient to at every point; infinite where the loss does so itself."""
+        clip = self.threshold(problem)
+        return min(clip, problem.enforced_bound) if self.private else clip
 
     @abstractmethod
     def state(self, layout: Layout, problem: Composite) -> Any:

@@ -140,6 +140,7 @@ class Terms:
 
 def noiseless(program: Program, problem: Composite, rounds: int) -> Outline:
     """The outline of a run without a budget."""
+    program.private = False
     return Outline(program, 0.0, lambda: Schedule(program.step, np.zeros(rounds), np.ones(problem.n), None, program))
 
 
@@ -147,7 +148,7 @@ def released(problem: Composite, bound: float, parts: int) -> Sensitivity:
     """How far one sample moves a release of ∇fᵢ/parts; in float32 without the rounding of the gradient."""
     if bound == 0:
         raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
-    if not bound <= LARGEST_THRESHOLD:
+    if not bound <= LARGEST_THRESHOLD[problem.precision]:
         remedy = "so large that their squares overflow; scale the features, keep x in a smaller set, or clip"
         raise DataError("A", f"gradients of up to {bound:g}", remedy)
     found = Sensitivity.of_means(bound, parts, problem.sizes, problem.rounding)

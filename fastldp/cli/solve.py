@@ -16,6 +16,7 @@ from fastldp import figures, theory
 from fastldp.algorithms import ALLOCATIONS
 from fastldp.datasets import PAPER_ROWS
 from fastldp.privacy import METHODS
+from fastldp.problem import HALF
 
 PLANNED, THEOREM = "planned", "theorem"
 
@@ -25,6 +26,7 @@ examples:
   fastldp solve                                   the paper's nonsmooth problem on generated data, planned
   fastldp solve --step theorem                    the paper's step and allocation
   fastldp solve --plot error.png --save run.npz   the same, with a picture and a file to load later
+  fastldp solve --row-bound 3.75 --gradient-bound half   nothing read off the data, a quarter of the noise's variance
   fastldp solve --rounds 8000 --step 0.1 --allocation static --weight 0 --data ijcnn1
   fastldp solve --accounting gdp --json           exact accounting, for a script
 """
@@ -36,6 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--l2", type=float, default=0.1, help="weight of ½‖x‖² (%(default)s)")
     parser.add_argument("--weight", type=float, default=0.01, help="weight of the ℓ1 norm (%(default)s)")
     parser.add_argument("--bound", type=float, default=10.0, help="half-width of the box (%(default)s)")
+    parser.add_argument("--row-bound", type=float, metavar="R", help="public; longer rows are scaled down to it (none)")
+    parser.add_argument(
+        "--gradient-bound",
+        type=_gradient_bound,
+        metavar="B",
+        help="public; gradients are clipped to it: a number, or half, which is R/2 (R, or read off the data)",
+    )
     parser.add_argument("--epsilon", type=float, default=1.0, help="ε (%(default)s)")
     parser.add_argument("--delta", type=float, default=1e-4, help="δ (%(default)s)")
     parser.add_argument("--accounting", choices=METHODS, default="zcdp", help="paper's or exact (%(default)s)")
@@ -64,6 +73,14 @@ def _step(text: str) -> float | str:
         raise argparse.ArgumentTypeError(f"{text!r} is no number, nor {PLANNED} or {THEOREM}") from None
 
 
+def _gradient_bound(text: str) -> float | str:
+    """A number, or a word."""
+    try:
+        return text if text == HALF else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number, nor {HALF}") from None
+
+
 def _method(arguments: argparse.Namespace) -> fl.PrimalDual:
     allocation = arguments.allocation or (PLANNED if arguments.step == PLANNED else "dynamic")
     return fl.PrimalDual(None if arguments.step == THEOREM else arguments.step, allocation)
@@ -79,6 +96,8 @@ def run(arguments: argparse.Namespace) -> int:
         workers=arguments.workers,
         l2=arguments.l2,
         regularizer=fl.BoxL1(arguments.weight, arguments.bound),
+        row_bound=arguments.row_bound,
+        gradient_bound=arguments.gradient_bound,
     )
     budget, method = fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting), _method(arguments)
     solution = fl.solve(
@@ -111,6 +130,11 @@ def run(arguments: argparse.Namespace) -> int:
         if method.step == PLANNED:
             print(
                 "Planned for this budget, which is the default; --step theorem takes the paper's step and allocation."
+            )
+        if solution.ledger is not None and solution.ledger.bound_source == "data":
+            print(
+                f"B is read off the data; to deploy, give a public --row-bound, with --gradient-bound {HALF}: no "
+                "gradient at 0 is longer than half of it, and the noise has a quarter of the variance."
             )
         print("\n".join(written))
     if not solution.status.ok:

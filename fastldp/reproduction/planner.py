@@ -13,7 +13,7 @@ from fastldp.planning import Prior, plan
 from fastldp.reproduction.choosing import edge_notes, method_table, tuned
 from fastldp.reproduction.drawing import draw_bars, finish, same_limits
 from fastldp.reproduction.experiment import Experiment, save_csv
-from fastldp.reproduction.series import PLANNED, Series, over_horizons
+from fastldp.reproduction.series import PLANNED, Series, over_horizons, planned
 from fastldp.reproduction.verdicts import Verdict, better, levels_off, sign_of
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -27,7 +27,8 @@ class Found(NamedTuple):
 
     data: str
     series: list[Series]
-    """Planned, planned by all that can be known, the paper's, the best of the search; then other planned methods."""
+    """Planned, planned by all that can be known, the paper's, the best of the search; then other planned methods, and
+    last, at the horizons that it can be planned for, half of a public row bound."""
     expected: dict[str, float]
     """The error to expect of the plans, by one who knows all; by their series."""
     wrong: NDArray[np.float64]
@@ -78,6 +79,8 @@ class Planner(Experiment):
         }
         # Baselines have no place where g is not smooth.
         series += [ends(label, **method) for label, method in others.items() if len(runs.where(**method))]
+        half = planned(self.sweep(f"{recipe}-half", into=f"{recipe}-half.h5"))
+        series.append(half.named("planned, clipped at half of the row bound"))
         at_last = runs.where(**PLANNED, prior="given", rounds=horizons[-1])
         wrong = [
             at_last.where(prior_norm=prior["norm"], prior_spectrum=prior["spectrum"]).table()["optimality"]
@@ -135,8 +138,8 @@ def _table(one: Found) -> str:
     lines.append("|---" * (len(horizons) + 2) + "|")
     for series in one.series:
         expected = f"{one.expected[series.label]:.3g}" if series.label in one.expected else ""
-        cells = [f"{mean:.3g} ± {std:.2g}" for mean, std in zip(series.mean, series.std, strict=True)]
-        lines.append(f"| {series.label} | {expected} | " + " | ".join(cells) + " |")
+        cells = {x: f"{mean:.3g} ± {std:.2g}" for x, mean, std in zip(series.x, series.mean, series.std, strict=True)}
+        lines.append(f"| {series.label} | {expected} | " + " | ".join(cells.get(T, "") for T in horizons) + " |")
     return "\n".join(lines) + "\n"
 
 

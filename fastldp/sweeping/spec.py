@@ -63,7 +63,7 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "problem": Kind(("loss", "dtype"), {"l2": 0.0, "regularizer": None, "gradient_bound": None}),
+    "problem": Kind(("loss", "dtype", "row_bound"), {"l2": 0.0, "regularizer": None, "gradient_bound": None}),
     "network": Kind(
         ("hidden", "classes", "products"),
         {"l2": 0.0, "regularizer": None, "clip": None, "strong_convexity": None, "start_seed": 0},

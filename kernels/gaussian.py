@@ -6,9 +6,12 @@ fewer has both in the one block 2c, a in its first half and b in its second. Of 
 
     u1 = a[k] 2⁻³² + (b[k] >> 11) 2⁻⁵³ + 2⁻⁵³        in (0, 1]
     u2 = a[k+1] 2⁻³² + (b[k+1] >> 11) 2⁻⁵³           in [0, 1)
-    √(−2 ln u1) · (cos 2πu2, sin 2πu2)               at most 8.6 in size
+    √(−2 ln u1) · (cos 2πu2, sin 2πu2)               at most 12.8 in size
 
-The 11 low bits of b[k] and b[k+1], which these leave, are their dithers (see `privatize`).
+Where a[k] < 2²⁰, so that u1 < 2⁻¹², its last term 2⁻⁵³ is refined by 64 bits: the words e[k] and e[k+1] of the block
+2c + 2³¹ make it e[k] 2⁻⁸⁵ + e[k+1] 2⁻¹¹⁷ + 2⁻¹¹⁸. So large normals are made of as fine uniforms as others, relative to
+how likely they are; one pair in 4096 needs it. The 11 low bits of b[k] and b[k+1], which these leave, are their dithers
+(see `privatize`). How close all this is to true normals is proven in docs/sampler.md.
 
 Single precision makes the same normals but for rounding, from the leading bits alone: half as many blocks.
 
@@ -18,18 +21,21 @@ Single precision makes the same normals but for rounding, from the leading bits 
 from typing import Any
 
 from fastldp.kernels.chacha import chacha20, load_key
-from fastldp.kernels.jit import formula
+from fastldp.kernels.jit import formula, piece
 from fastldp.kernels.simd import (
+    any_lane,
     broadcast,
     by_precision,
     convert,
     fma,
     high_half,
     join,
+    keep_apart,
     load,
     load_as,
     low_half,
     room,
+    select,
     sqrt,
     store,
     store_across,
@@ -42,16 +48,35 @@ from fastldp.kernels.vmath import cos_sin_turn, log
 WORDS = 32
 
 
+# Leading words below this, 2⁻¹² of them, have their uniforms refined,
+FEW = 1 << 20
+# by the block whose number has this bit, which no block of a noise has: that would take 2³⁴ coordinates.
+REFINING = 1 << 31
+
+
 @formula
-def box_muller(like: Any, a0: Any, b0: Any, a1: Any, b1: Any) -> Any:
-    """Two independent standard normals of the type of `like` from the words of two coordinates."""
-    # The sums for u1 and u2 are exact, but for that of u1 in single precision.
+def uniforms(like: Any, a0: Any, b0: Any, a1: Any, b1: Any) -> Any:
+    """u1 and u2 of the words of two coordinates, before any refinement."""
+    # The sums are exact, but for that of u1 in single precision.
     if by_precision(like, True, False):
-        u1 = fma(convert(a0, like), 2.0**-32, fma(convert(b0 >> 11, like), 2.0**-53, 2.0**-53))
-        u2 = fma(convert(a1, like), 2.0**-32, convert(b1 >> 11, like) * 2.0**-53)
-    else:
-        u1 = fma(convert(a0 >> 1, like), 2.0**-31, 2.0**-32)
-        u2 = convert(a1 >> 8, like) * 2.0**-24
+        return (
+            fma(convert(a0, like), 2.0**-32, fma(convert(b0 >> 11, like), 2.0**-53, 2.0**-53)),
+            fma(convert(a1, like), 2.0**-32, convert(b1 >> 11, like) * 2.0**-53),
+        )
+    return fma(convert(a0 >> 1, like), 2.0**-31, 2.0**-32), convert(a1 >> 8, like) * 2.0**-24
+
+
+@formula
+def refined(u1: Any, a0: Any, e0: Any, e1: Any) -> Any:
+    """u1 with its last term refined by the words e, where it is to be."""
+    # Exact but for the last two sums.
+    further = fma(convert(e0, u1), 2.0**-85, fma(convert(e1, u1), 2.0**-117, 2.0**-118))
+    return select(a0 < FEW, (u1 - 2.0**-53) + further, u1)
+
+
+@formula
+def box_muller(u1: Any, u2: Any) -> Any:
+    """Two independent standard normals from two independent uniforms, in (0, 1] and [0, 1)."""
     radius = sqrt(-2.0 * log(u1))
     cosine, sine = cos_sin_turn(u2)
     return radius * cosine, radius * sine
@@ -84,13 +109,27 @@ def store_words(rows: Any, keys: Any, group: Any, few: Any, address: Any, like: 
 
 
 @formula
-def normals_of(like: Any, rows: Any, further: int, k: int) -> Any:
-    """The normals and dithers of coordinates k and k + 1 of a group, from its words in rows."""
+def normals_of(like: Any, rows: Any, further: int, k: int, keys: Any, group: Any, address: Any) -> Any:
+    """The normals and dithers of coordinates k and k + 1 of a group, from its words in rows; the rest as there."""
     kind = words_like(like)
     a0, b0 = load_as(kind, rows, k), load_as(kind, rows, k + further)
     a1, b1 = load_as(kind, rows, k + 1), load_as(kind, rows, k + 1 + further)
-    n0, n1 = box_muller(like, a0, b0, a1, b1)
+    u1, u2 = uniforms(like, a0, b0, a1, b1)
+    if by_precision(like, True, False) and any_lane(a0 < FEW):
+        u1 = _refined_at(u1, a0, k, keys, broadcast(group, kind), address)
+    n0, n1 = box_muller(u1, u2)
     return n0, n1, dither(like, b0), dither(like, b1)
+
+
+@piece
+def _refined_at(u1: Any, a0: Any, k: int, keys: Any, group: Any, address: Any) -> Any:
+    """u1 of coordinates k and k + 1 of a group, refined by words of its own block."""
+    keep_apart()  # rare, so its registers are not to be those of the common path
+    round_, worker, purpose = address
+    rows = room(a0, 16)
+    block = (group + group) | REFINING
+    store_rows(chacha20(load_key(a0, keys), block, broadcast(round_, a0), worker, purpose), rows, 0)
+    return refined(u1, a0, load_as(a0, rows, k), load_as(a0, rows, k + 1))
 
 
 @formula
@@ -105,7 +144,7 @@ def store_group(
     rows = room(words_like(like), WORDS)
     further = store_words(rows, keys, group, count <= 8, address, like)
     for k in range(0, min(16, count), 2):
-        n0, n1, u0, u1 = normals_of(like, rows, further, k)
+        n0, n1, u0, u1 = normals_of(like, rows, further, k, keys, group, address)
         _put(n0, normals, row, first + k, across)
         _put(n1, normals, row, first + k + 1, across)
         _put(u0, dithers, row, first + k, across)

@@ -5,8 +5,9 @@
 With a true normal N this rounds what the Gaussian mechanism gives and adds a number drawn for itself: it is
 post-processing, so h is as private as q + σN, at the sensitivity of q and no more. h lies on a grid that knows nothing
 of the data: what the low bits of a floating-point sum tell, and attacks have read in them, is rounded away. U costs
-(2¹¹ s/σ)²/12, a 3000th of the variance at most, and hides that N comes from finitely many bits: how well, is derived
-in `fastldp.privacy.sampler`.
+(2¹¹ s/σ)²/12, a 3000th of the variance at most, and hides that N comes from finitely many bits. With q/s = k + f, k
+whole, the rounded number is k + round(Nσ/s + f), where no rounding error grows with q. How close h is to what a true
+normal gives is proven in docs/sampler.md.
 """
 
 from typing import Any
@@ -40,8 +41,11 @@ def privatize(mode: int, query: Any, common: Any, normal: Any, dither: Any) -> A
     """The release of a query, see above; `common` is what `on_grid` gives."""
     deviation, s, inverse = common
     if mode == GRIDDED:
-        # Times powers of two, so that only the sum rounds.
-        return s * (rint(fma(normal, deviation * inverse, query * inverse)) + dither)
+        # Times powers of two, so that of these only the fused sum rounds.
+        scaled = query * inverse
+        whole = rint(scaled)
+        # Last what can be large: its sum then rounds a number that is as private already.
+        return s * (whole + (rint(fma(normal, deviation * inverse, scaled - whole)) + dither))
     if mode == GAUSSIAN:
         return fma(deviation, normal, query)
     return query

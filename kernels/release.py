@@ -144,7 +144,7 @@ def _noise_of_runs(
         j = 16 * group
         further = store_words(rows, release.keys, group, d - j <= 8, (t, i, purpose), deviation)
         for k in range(0, min(16, d - j), 2):
-            n0, n1, u0, u1 = normals_of(deviation, rows, further, k)
+            n0, n1, u0, u1 = normals_of(deviation, rows, further, k, release.keys, group, (t, i, purpose))
             h0 = privatize(release.mode, load(state.gradient, share, j + k) * weight, common, n0, u0)
             take(i, j + k, h0, state, method)
             if j + k + 1 < d:

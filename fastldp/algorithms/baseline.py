@@ -78,5 +78,6 @@ def schedule_of(
         shape=shape,
         factors=factors,
         plan=line,
-    )
-    return Schedule(program.step, np.full(rounds, np.sqrt(shape[0])), np.sqrt(factors), ledger, program)
+    ).calibrated()
+    deviations = np.full(rounds, np.sqrt(ledger.shape[0]))
+    return Schedule(program.step, deviations, np.sqrt(ledger.factors), ledger, program)

@@ -53,7 +53,7 @@ class PrimalDual:
     PrimalDual(step=0.1, allocation='static', prior=None)
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
 
     step: float | str | None = None
@@ -108,8 +108,10 @@ class PrimalDual:
             factors=factors,
             plan="" if plan is None else plan.line(),
         )
+        if isinstance(self.allocation, str | Plan):
+            ledger = ledger.calibrated()
         refuse_overspending(ledger, self.allocation)
-        return Schedule(step, np.sqrt(shape), np.sqrt(factors), ledger, Algorithm1(step))
+        return Schedule(step, np.sqrt(ledger.shape), np.sqrt(ledger.factors), ledger, Algorithm1(step))
 
     def _allocation_name(self) -> str:
         if isinstance(self.allocation, Plan):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fastldp.composite import Composite
 from fastldp.errors import BudgetError, DataError
+from fastldp.privacy import sampler
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger, Sensitivity
 
@@ -58,13 +59,14 @@ def ledger_of(
         dimension=problem.d,
         largest_query=bound / parts,
         precision=problem.dtype,
+        sampler_version=sampler.VERSION,
         **rest,
     )
 
 
 def refuse_overspending(ledger: Ledger, allocation: Any) -> None:
     """Only a caller's own variances can overspend; the calibrated ones are checked all the same."""
-    over = float(np.max(np.atleast_1d(ledger.spent_rho) / ledger.promised_rho))
+    over = float(np.max(np.atleast_1d(ledger.spent_rho) / ledger.affordable_rho))
     if not over <= 1:
         spends = np.max(np.atleast_1d(ledger.spent_epsilon))
         raise BudgetError(

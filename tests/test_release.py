@@ -10,11 +10,9 @@ from scipy import stats
 import cases
 import fastldp as fl
 import naive
-from fastldp.errors import SamplerWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.gaussian import store_draw
 from fastldp.kernels.jit import serial
-from fastldp.privacy import sampler
 
 BUDGET = fl.Budget(1.0, 1e-4)
 Array = NDArray[np.float64]

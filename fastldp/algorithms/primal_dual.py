@@ -19,7 +19,7 @@ from fastldp.algorithms.planned import (
     refuse_without_budget,
 )
 from fastldp.algorithms.program import Layout, Program
-from fastldp.algorithms.schedule import Schedule, ledger_of, refuse_overspending, released
+from fastldp.algorithms.schedule import Schedule, calibrated, ledger_of, released
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, StepWarning
 from fastldp.kernels import primal_dual as kernels
@@ -46,7 +46,8 @@ class PrimalDual:
     step : γ; min{1/4, 1/L_f}, the theorem's limit, where it is not given; ``"planned"`` is the step with the least
         error to expect, see `fastldp.plan`.
     allocation : ``"dynamic"`` (Theorem 1), ``"static"``, ``"planned"``, the best for the step and the prior, or an
-        array of T variances of the caller's own; or a `Plan`, whose step and variances are then taken.
+        array of T variances of the caller's own; or a `Plan`, whose step and variances are then taken. All are raised
+        by the little that the sampler takes of the budget, where they would spend the whole of it.
     prior : what the planner assumes, `Prior()` where it is not given; ``"exact"`` reads it off the data, for studies.
 
     >>> PrimalDual(step=0.1, allocation="static")
@@ -108,9 +109,7 @@ class PrimalDual:
             factors=factors,
             plan="" if plan is None else plan.line(),
         )
-        if isinstance(self.allocation, str | Plan):
-            ledger = ledger.calibrated()
-        refuse_overspending(ledger, self.allocation)
+        ledger = calibrated(ledger, self.allocation)
         return Schedule(step, np.sqrt(ledger.shape), np.sqrt(ledger.factors), ledger, Algorithm1(step))
 
     def _allocation_name(self) -> str:

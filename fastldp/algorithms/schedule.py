@@ -64,9 +64,9 @@ def ledger_of(
     )
 
 
-def refuse_overspending(ledger: Ledger, allocation: Any) -> None:
-    """Only a caller's own variances can overspend; the calibrated ones are checked all the same."""
-    over = float(np.max(np.atleast_1d(ledger.spent_rho) / ledger.affordable_rho))
+def calibrated(ledger: Ledger, allocation: Any) -> Ledger:
+    """The ledger with room for the sampler; only a caller's own variances can overspend, and they are refused."""
+    over = float(np.max(np.atleast_1d(ledger.spent_rho) / ledger.promised_rho))
     if not over <= 1:
         spends = np.max(np.atleast_1d(ledger.spent_epsilon))
         raise BudgetError(
@@ -75,3 +75,4 @@ def refuse_overspending(ledger: Ledger, allocation: Any) -> None:
             f"these variances spend ε = {spends:.6g} at δ = {ledger.delta:g}, more than the budget; "
             f"multiply them by {over * (1 + 1e-9):.9g} or more",
         )
+    return ledger.calibrated()

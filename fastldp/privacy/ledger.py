@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.privacy import sampler
-from fastldp.privacy.allocation import spent
+from fastldp.privacy.allocation import SUM_ERROR, spent
 from fastldp.privacy.conversions import delta_of, epsilon_of, rho_of
 
 Array = NDArray[np.float64]
@@ -164,12 +164,12 @@ class Ledger:
         return _each(affordable, self.promised_epsilon.tolist(), self.promised_rho.tolist(), self._taken())
 
     def calibrated(self) -> Ledger:
-        """The same with variances raised by as much as leaves room for the sampler in a promise they fill."""
-        raised = self.promised_rho / self.affordable_rho
+        """The same with variances raised, where they spend all that was promised, by what the sampler takes of it."""
+        raised = np.maximum(1.0, self._spent() / self.affordable_rho)
         if (raised == 1).all():
             return self
-        # More by what these products round.
-        raised = raised * (1 + 8 * np.finfo(np.float64).eps)
+        # No less than what rounding, of these products and of sums of them, makes of one.
+        raised = raised * (1 + 4 * SUM_ERROR)
         return replace(self, shape=self.shape * raised[0], factors=self.factors * (raised / raised[0]))
 
     @property

@@ -1,10 +1,10 @@
 """What the real sampler costs beside a true Gaussian: a little of ε and of δ, which calibration leaves room for.
 
-`docs/sampler.md` is the proof; the formulas here bear its names. A release of two neighbouring coordinates falls into a
-rectangle of the plane of their two normals, whose sides are 2¹¹ s/σ, between 2⁻⁵ and 2⁻⁴. The real probability of every
-such rectangle within a radius of `REACH` is e^±η times the true one, η at most `LARGEST` and, squared, `MEAN_SQUARE` on
-average. So the laws of a whole run with the real and with true normals are (ε₁, δ₁)-close, either way, but for a tail of
-τ a pair, and a run that true normals make (ε, δ)-private is with the real ones
+`docs/sampler.md` is the proof; the formulas here bear its names. A release of two neighbouring coordinates falls into
+a rectangle of the plane of their two normals, whose sides are 2¹¹ s/σ, between 2⁻⁵ and 2⁻⁴. The real probability of
+every such rectangle within a radius of `REACH` is e^±η times the true one, η at most `LARGEST` and, squared,
+`MEAN_SQUARE` on average. So the laws of a whole run with the real and with true normals are (ε₁, δ₁)-close, either way,
+but for a tail of τ a pair, and a run that true normals make (ε, δ)-private is with the real ones
 
     (ε + 2ε₁, e^ε₁ δ + nτ + (1 + e^(ε + ε₁)) δ₁)-private,    n pairs of coordinates in all releases together.
 
@@ -55,7 +55,7 @@ def spacing(deviations: Array) -> Array:
 
 @dataclass(frozen=True)
 class Construction:
-    """How many bits a pair of normals is made of, and how far floating point moves each; ours where nothing is given."""
+    """How many bits a pair of normals is made of, and how far floating point moves them; ours by default."""
 
     radius: int = 53
     """u1 has so many bits,"""

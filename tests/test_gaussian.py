@@ -19,9 +19,20 @@ from scipy import stats
 
 import naive
 from fastldp.kernels.chacha import key_of
-from fastldp.kernels.gaussian import box_muller, refined, store_draw, uniforms
+from fastldp.kernels.gaussian import box_muller, refined, store_draw, store_group, uniforms
 from fastldp.kernels.jit import serial
-from fastldp.kernels.simd import by_precision, float32x16, float64x8, load, load_as, store, uint32x8, uint32x16
+from fastldp.kernels.simd import (
+    by_precision,
+    float32x16,
+    float64x8,
+    lane_numbers,
+    load,
+    load_as,
+    store,
+    uint32x8,
+    uint32x16,
+    words_like,
+)
 from fastldp.kernels.vmath import exp, sigmoid
 
 Array = NDArray[Any]
@@ -87,6 +98,39 @@ def test_large_normals_are_made_of_further_words(million: Array) -> None:
     for t, worker, pair, lane in large:
         reference = naive.normals(SEED, int(lane), int(worker), int(t) + 1, 128)[2 * pair : 2 * pair + 2]
         np.testing.assert_allclose(million[t, worker, 2 * pair : 2 * pair + 2, lane], reference, rtol=1e-14)
+
+
+@serial
+def fill_groups_in_lanes(keys: Any, out: Any, row: Any, dithers: Any) -> None:
+    """out[round, worker, coordinate in the group, group]; row and dithers are scratch (1, 16, lanes)."""
+    for t in range(out.shape[0]):
+        for worker in range(out.shape[1]):
+            groups = lane_numbers(words_like(load(row, 0, 0)))
+            store_group(row, dithers, 0, 0, 128, keys, groups, (1 + t, worker, 0), False)
+            for k in range(16):
+                store(load(row, 0, k), out, t, worker, k)
+
+
+@serial
+def fill_rounds_in_lanes(keys: Any, first_round: int, out: Any, dithers: Any) -> None:
+    """out[worker, round, coordinate]; dithers are scratch of the same shape."""
+    for worker in range(out.shape[0]):
+        rounds = lane_numbers(words_like(float64x8)) + np.uint32(first_round)
+        store_draw(out, dithers, worker, keys, rounds, worker, 0, True)
+
+
+def test_large_normals_are_the_same_whatever_the_lanes_hold(million: Array) -> None:
+    """Runs, groups of coordinates or rounds: to the last bit, those that need further words included."""
+    expected = million[..., 0]
+    assert (np.hypot(expected[:, :, 0::2], expected[:, :, 1::2]) > math.sqrt(24 * math.log(2))).sum() > 4
+    keys = np.repeat(key_of(SEED, 0)[:, None], 8, axis=1)
+    groups = np.empty((64, 16, 16, 8))
+    fill_groups_in_lanes(keys, groups, *np.empty((2, 1, 16, 8)))
+    np.testing.assert_array_equal(groups.transpose(0, 1, 3, 2).reshape(expected.shape), expected)
+    rounds = np.empty((8, 16, 8, 128))
+    for eight in range(8):
+        fill_rounds_in_lanes(keys, 1 + 8 * eight, rounds[eight], np.empty((16, 8, 128)))
+    np.testing.assert_array_equal(rounds.transpose(0, 2, 1, 3).reshape(expected.shape), expected)
 
 
 @serial

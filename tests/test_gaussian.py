@@ -171,7 +171,7 @@ def test_words_around_the_threshold_of_further_words() -> None:
     words[:, 0] = np.repeat([2**20, 2**20 - 1, 1, 0], 100)
     words[350:, 1] = 0
     words[375:, 4] = 0
-    expected = [naive.box_muller(*row[:4], (row[4], row[5])) for row in words.tolist()]
+    expected = [naive.box_muller(a0, b0, a1, b1, (e0, e1)) for a0, b0, a1, b1, e0, e1 in words.tolist()]
     np.testing.assert_allclose(normals_from(np.float64, words), expected, rtol=1e-14, atol=1e-14)
 
 

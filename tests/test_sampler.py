@@ -99,7 +99,7 @@ class Tiny:
         """How far the centre of each rectangle is from the origin."""
         begin, end = self.windows(query, edge)
         x, y = (begin + end) / 2
-        return np.hypot(x[:, None], y[None, :])
+        return np.asarray(np.hypot(x[:, None], y[None, :]))
 
 
 TINY = [

@@ -46,6 +46,8 @@ from fastldp.kernels.vmath import cos_sin_turn, log
 
 # How many rows the words of a group take: in memory, for Numba branches on the index of a tuple.
 WORDS = 32
+# How many the last terms of its u1 take: one that is common to all, and those of each pair where some are refined.
+ENDS = 9
 
 
 # Leading words below this, 2⁻¹² of them, have their uniforms refined,
@@ -55,23 +57,22 @@ REFINING = 1 << 31
 
 
 @formula
-def uniforms(like: Any, a0: Any, b0: Any, a1: Any, b1: Any) -> Any:
-    """u1 and u2 of the words of two coordinates, before any refinement."""
-    # The sums are exact, but for that of u1 in single precision.
+def uniforms(like: Any, a0: Any, b0: Any, a1: Any, b1: Any, end: Any) -> Any:
+    """u1 and u2 of the words of two coordinates, and of the last term of u1; single precision has one of its own."""
+    # The sums are exact, but for that of a refined u1, and of u1 in single precision.
     if by_precision(like, True, False):
         return (
-            fma(convert(a0, like), 2.0**-32, fma(convert(b0 >> 11, like), 2.0**-53, 2.0**-53)),
+            fma(convert(a0, like), 2.0**-32, fma(convert(b0 >> 11, like), 2.0**-53, end)),
             fma(convert(a1, like), 2.0**-32, convert(b1 >> 11, like) * 2.0**-53),
         )
     return fma(convert(a0 >> 1, like), 2.0**-31, 2.0**-32), convert(a1 >> 8, like) * 2.0**-24
 
 
 @formula
-def refined(u1: Any, a0: Any, e0: Any, e1: Any) -> Any:
-    """u1 with its last term refined by the words e, where it is to be."""
-    # Exact but for the last two sums.
-    further = fma(convert(e0, u1), 2.0**-85, fma(convert(e1, u1), 2.0**-117, 2.0**-118))
-    return select(a0 < FEW, (u1 - 2.0**-53) + further, u1)
+def last_term(like: Any, a0: Any, e0: Any, e1: Any) -> Any:
+    """That of u1, refined by the words e where it is to be."""
+    refined = fma(convert(e0, like), 2.0**-85, fma(convert(e1, like), 2.0**-117, 2.0**-118))
+    return select(a0 < FEW, refined, broadcast(2.0**-53, like))
 
 
 @formula
@@ -89,10 +90,11 @@ def dither(like: Any, word: Any) -> Any:
 
 
 @formula
-def store_words(rows: Any, keys: Any, group: Any, few: Any, address: Any, like: Any) -> Any:
-    """The words of a group, which may have but `few`, to rows: first those of a. Returns where those of b begin.
+def store_words(rows: Any, ends: Any, keys: Any, group: Any, few: Any, address: Any, like: Any) -> Any:
+    """The words of a group, which may have but `few`, to rows: first those of a; and the last terms of its u1.
 
-    `keys` is an array (8, lanes) of words, one key a column, with as many lanes as `like` has.
+    `keys` is an array (8, lanes) of words, one key a column, with as many lanes as `like` has. Returns where the words
+    of b begin, and how far apart the last terms of neighbouring coordinates are: 0 where all are the first.
     """
     round_, worker, purpose = address
     key = load_key(words_like(like), keys)
@@ -100,36 +102,47 @@ def store_words(rows: Any, keys: Any, group: Any, few: Any, address: Any, like: 
     at = broadcast(round_, key[0])
     if few or by_precision(like, False, True):
         store_rows(chacha20(key, even, at, worker, purpose), rows, 0)
-        return 8 if few else 0  # single precision has no use for b
-    # Both blocks at once, side by side in vectors twice as wide: one alone waits for itself half of the time.
-    w = chacha20(join(key, key), join(even, even + 1), join(at, at), worker, purpose)
-    store_rows(low_half(w), rows, 0)
-    store_rows(high_half(w), rows, 16)
-    return 16
-
-
-@formula
-def normals_of(like: Any, rows: Any, further: int, k: int, keys: Any, group: Any, address: Any) -> Any:
-    """The normals and dithers of coordinates k and k + 1 of a group, from its words in rows; the rest as there."""
-    kind = words_like(like)
-    a0, b0 = load_as(kind, rows, k), load_as(kind, rows, k + further)
-    a1, b1 = load_as(kind, rows, k + 1), load_as(kind, rows, k + 1 + further)
-    u1, u2 = uniforms(like, a0, b0, a1, b1)
-    if by_precision(like, True, False) and any_lane(a0 < FEW):
-        u1 = _refined_at(u1, a0, k, keys, broadcast(group, kind), address)
-    n0, n1 = box_muller(u1, u2)
-    return n0, n1, dither(like, b0), dither(like, b1)
+    else:
+        # Both blocks at once, side by side in vectors twice as wide: one alone waits for itself half of the time.
+        w = chacha20(join(key, key), join(even, even + 1), join(at, at), worker, purpose)
+        store_rows(low_half(w), rows, 0)
+        store_rows(high_half(w), rows, 16)
+    # Single precision has no use for b, nor for other last terms; eight coordinates have b in the same block.
+    if by_precision(like, False, True):
+        return 8 if few else 0, 0
+    store(broadcast(2.0**-53, like), ends, 0)
+    least = load_as(key[0], rows, 0)
+    for k in range(2, 8 if few else 16, 2):
+        a0 = load_as(key[0], rows, k)
+        least = select(a0 < least, a0, least)
+    if not any_lane(least < FEW):
+        return 8 if few else 16, 0
+    _refine(rows, ends, keys, even, at, worker, purpose)
+    return 8 if few else 16, 1
 
 
 @piece
-def _refined_at(u1: Any, a0: Any, k: int, keys: Any, group: Any, address: Any) -> Any:
-    """u1 of coordinates k and k + 1 of a group, refined by words of its own block."""
-    keep_apart()  # rare, so its registers are not to be those of the common path
-    round_, worker, purpose = address
-    rows = room(a0, 16)
-    block = (group + group) | REFINING
-    store_rows(chacha20(load_key(a0, keys), block, broadcast(round_, a0), worker, purpose), rows, 0)
-    return refined(u1, a0, load_as(a0, rows, k), load_as(a0, rows, k + 1))
+def _refine(rows: Any, ends: Any, keys: Any, even: Any, round_: Any, worker: Any, purpose: Any) -> None:
+    """The last terms of u1 of a group some of whose uniforms are refined, to the rows that follow the first."""
+    keep_apart()  # rare, and as long as the common path
+    further = room(even, 16)
+    store_rows(chacha20(load_key(even, keys), even | REFINING, round_, worker, purpose), further, 0)
+    like = load(ends, 0)  # for its type
+    for k in range(0, 16, 2):
+        e0, e1 = load_as(even, further, k), load_as(even, further, k + 1)
+        store(last_term(like, load_as(even, rows, k), e0, e1), ends, 1 + k // 2)
+
+
+@formula
+def normals_of(like: Any, rows: Any, ends: Any, begin: Any, k: int) -> Any:
+    """The normals and dithers of coordinates k and k + 1 of a group, from what `store_words` stored and gave."""
+    further, apart = begin
+    kind = words_like(like)
+    a0, b0 = load_as(kind, rows, k), load_as(kind, rows, k + further)
+    a1, b1 = load_as(kind, rows, k + 1), load_as(kind, rows, k + 1 + further)
+    u1, u2 = uniforms(like, a0, b0, a1, b1, load(ends, apart * (1 + k // 2)))
+    n0, n1 = box_muller(u1, u2)
+    return n0, n1, dither(like, b0), dither(like, b1)
 
 
 @formula
@@ -141,10 +154,10 @@ def store_group(
     Or, where its lanes are to lie apart, `across`, of arrays (rows, lanes, coordinates).
     """
     like = load(normals, 0, 0)  # for its type
-    rows = room(words_like(like), WORDS)
-    further = store_words(rows, keys, group, count <= 8, address, like)
+    rows, ends = room(words_like(like), WORDS), room(like, ENDS)
+    begin = store_words(rows, ends, keys, group, count <= 8, address, like)
     for k in range(0, min(16, count), 2):
-        n0, n1, u0, u1 = normals_of(like, rows, further, k, keys, group, address)
+        n0, n1, u0, u1 = normals_of(like, rows, ends, begin, k)
         _put(n0, normals, row, first + k, across)
         _put(n1, normals, row, first + k + 1, across)
         _put(u0, dithers, row, first + k, across)

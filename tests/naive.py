@@ -403,11 +403,11 @@ def spacing(sigma: float) -> float:
 
 
 def release(q: Array, sigma: float, noise: Array, dithers: Array, gridded: bool) -> Array:
-    """h = s·(k + round(Nσ/s + f) + U) with q/s = k + f, k whole; or q + σN without a grid; q without noise."""
+    """h = s·(k + round(Nσ/s + f) + U) with q/s = k + f, 2¹⁰ | k, |f| ≤ 2⁹; or q + σN without a grid; q without noise."""
     if sigma == 0.0 or not gridded:
         return q + sigma * noise
     s = spacing(sigma)
-    whole = np.rint(q / s)
+    whole = 1024 * np.rint(q / s / 1024)
     # Added last: beyond 2⁵² there are no halves.
     h: Array = s * (whole + (np.rint(noise * (sigma / s) + (q / s - whole)) + dithers))
     return h

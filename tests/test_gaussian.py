@@ -19,10 +19,9 @@ from scipy import stats
 
 import naive
 from fastldp.kernels.chacha import key_of
-from fastldp.kernels.gaussian import box_muller, refined, store_draw, store_group, uniforms
+from fastldp.kernels.gaussian import box_muller, last_term, store_draw, store_group, uniforms
 from fastldp.kernels.jit import serial
 from fastldp.kernels.simd import (
-    by_precision,
     float32x16,
     float64x8,
     lane_numbers,
@@ -137,10 +136,9 @@ def test_large_normals_are_the_same_whatever_the_lanes_hold(million: Array) -> N
 def from_words(like: Any, words_like: Any, words: Any, out: Any) -> None:
     for k in range(words.shape[0]):
         a0, b0 = load_as(words_like, words, k, 0), load_as(words_like, words, k, 1)
-        u1, u2 = uniforms(like, a0, b0, load_as(words_like, words, k, 2), load_as(words_like, words, k, 3))
-        if by_precision(like, True, False):
-            u1 = refined(u1, a0, load_as(words_like, words, k, 4), load_as(words_like, words, k, 5))
-        a, b = box_muller(u1, u2)
+        a1, b1 = load_as(words_like, words, k, 2), load_as(words_like, words, k, 3)
+        end = last_term(like, a0, load_as(words_like, words, k, 4), load_as(words_like, words, k, 5))
+        a, b = box_muller(*uniforms(like, a0, b0, a1, b1, end))
         store(a, out, k, 0)
         store(b, out, k, 1)
 

@@ -52,7 +52,7 @@ class Tiny:
     def law(self, query: tuple[float, float], edge: int) -> Array:
         """The probabilities of K + U of both coordinates, for q/s, from −edge + ½ to edge − ½: all words counted."""
         radii, counts = self.radii()
-        whole = np.rint(query)
+        whole = 2 * np.rint(np.asarray(query) / 2)  # ours is coarser, as its window is wider
         rest = np.asarray(query) - whole
         wide = edge + self.dithers
         counted = np.zeros(4 * wide * wide, np.int64)

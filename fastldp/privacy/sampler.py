@@ -67,7 +67,7 @@ class Construction:
     """The bits of u2."""
     rounding: float = 10 * 2.0**-53
     """A normal, times σ/s and with what is added to it before it is rounded, is off by so much of itself,"""
-    shift: float = 2.0**-68
+    shift: float = 2.0**-58
     """and by so much more."""
 
     def log_ratio(self, distance: Array, window: float) -> Array:

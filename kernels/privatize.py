@@ -6,8 +6,8 @@ With a true normal N this rounds what the Gaussian mechanism gives and adds a nu
 post-processing, so h is as private as q + σN, at the sensitivity of q and no more. h lies on a grid that knows nothing
 of the data: what the low bits of a floating-point sum tell, and attacks have read in them, is rounded away. U costs
 (2¹¹ s/σ)²/12, a 3000th of the variance at most, and hides that N comes from finitely many bits. With q/s = k + f, k
-a multiple of 2¹⁰, the rounded number is k + round(Nσ/s + f), where no rounding error grows with q. How close h is to what a true
-normal gives is proven in docs/sampler.md.
+a multiple of 2¹⁰, the rounded number is k + round(Nσ/s + f), where no rounding error grows with q. How close h is to
+what a true normal gives is proven in docs/sampler.md.
 """
 
 from typing import Any

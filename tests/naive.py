@@ -403,7 +403,7 @@ def spacing(sigma: float) -> float:
 
 
 def release(q: Array, sigma: float, noise: Array, dithers: Array, gridded: bool) -> Array:
-    """h = s·(k + round(Nσ/s + f) + U) with q/s = k + f, 2¹⁰ | k, |f| ≤ 2⁹; or q + σN without a grid; q without noise."""
+    """h = s·(k + round(Nσ/s + f) + U), q/s = k + f, k the nearest multiple of 2¹⁰; off the grid q + σN, or q."""
     if sigma == 0.0 or not gridded:
         return q + sigma * noise
     s = spacing(sigma)

@@ -53,7 +53,7 @@ def bench_plan(benchmark: BenchmarkFixture, spectrum: str) -> None:
 
 @pytest.mark.parametrize("allocation", ["dynamic", "static"])
 def bench_schedule(benchmark: BenchmarkFixture, allocation: str) -> None:
-    """The noise of 8000 rounds, with its ledger and what the sampler adds to δ."""
+    """The noise of 8000 rounds, with its ledger and what the sampler takes of the budget."""
     problem, method = jobs.case(jobs.FIRST).problem, fl.PrimalDual(step=jobs.STEP, allocation=allocation)
     rounds = 8000
 
@@ -61,7 +61,7 @@ def bench_schedule(benchmark: BenchmarkFixture, allocation: str) -> None:
         for _ in range(3):
             ledger = method.schedule(problem, jobs.BUDGET, rounds).ledger
             assert ledger is not None  # there is a budget
-            excess = max(float(ledger.spent_epsilon) - EPSILON, ledger.sampler_delta - DELTA)
+            excess = max(float(ledger.total_epsilon) - EPSILON, ledger.total_delta - DELTA)
         return excess
 
     measure(

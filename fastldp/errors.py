@@ -114,7 +114,7 @@ class OptimumWarning(UserWarning):
 
 
 class SamplerWarning(UserWarning):
-    """So many releases, or so large an ε, that the sampler's distance from true normals exceeds δ."""
+    """So many releases, or so large an ε for each, that the sampler's distance from true normals takes most of δ."""
 
 
 class DamageWarning(UserWarning):

@@ -121,11 +121,12 @@ def check_common(problem: Any, budget: Any, n_jobs: Any, seed: Any) -> None:
 
 
 def warn_of_sampler(ledger: Ledger | None) -> None:
-    """Say where the sampler spoils the promise."""
-    if ledger is not None and ledger.sampler_delta > ledger.delta:
+    """Say where the sampler takes so much of the promise that nothing was calibrated to what it leaves."""
+    if ledger is not None and ledger.total_delta > ledger.delta:
         warnings.warn(
-            f"the sampler's distance from true normals adds {ledger.sampler_delta:.2g} to δ = {ledger.delta:g}, "
-            "more than δ itself: promise a larger δ or a smaller ε, or run fewer rounds",
+            f"the sampler's distance from true normals adds {np.max(ledger.sampler_epsilon):.2g} to ε and "
+            f"{ledger.sampler_delta:.2g} to δ = {ledger.delta:g}, so the promise holds for ideal normals only: promise "
+            "a larger δ or a smaller ε, or spread it over more rounds",
             SamplerWarning,
             stacklevel=3,
         )

@@ -13,7 +13,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from fastldp.kernels.gaussian import WORDS, normals_of, store_draw, store_group, store_words
+from fastldp.kernels.gaussian import ENDS, WORDS, normals_of, store_draw, store_group, store_words
 from fastldp.kernels.gradient import store_gradient
 from fastldp.kernels.jit import formula, piece, serial
 from fastldp.kernels.privatize import EXACT, on_grid, privatize
@@ -139,12 +139,12 @@ def _noise_of_runs(
     deviation = load(release.deviations, now) * load(release.factors, i)
     weight = load(release.weight, i)
     common = on_grid(deviation)
-    rows = room(words_like(deviation), WORDS)
+    rows, ends = room(words_like(deviation), WORDS), room(deviation, ENDS)
     for group in range((d + 15) // 16):
         j = 16 * group
-        further = store_words(rows, release.keys, group, d - j <= 8, (t, i, purpose), deviation)
+        begin = store_words(rows, ends, release.keys, group, d - j <= 8, (t, i, purpose), deviation)
         for k in range(0, min(16, d - j), 2):
-            n0, n1, u0, u1 = normals_of(deviation, rows, further, k)
+            n0, n1, u0, u1 = normals_of(deviation, rows, ends, begin, k)
             h0 = privatize(release.mode, load(state.gradient, share, j + k) * weight, common, n0, u0)
             take(i, j + k, h0, state, method)
             if j + k + 1 < d:

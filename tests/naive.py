@@ -70,10 +70,17 @@ def cos_sin_turn(bits: int) -> tuple[float, float]:
     return [(c, s), (-s, c), (-c, -s), (s, -c)][quarter % 4]
 
 
-def box_muller(w0: int, w1: int, w2: int, w3: int) -> tuple[float, float]:
-    """Two normals of four words: r = √(−2 ln u1) with u1 in (0, 1]; (r cos 2πu2, r sin 2πu2)."""
-    u1 = (uniform_bits(w0, w1) + 1) * 2.0**-53
-    radius = math.sqrt(-2.0 * math.log(u1))
+def radius_uniform(high: int, low: int, finer: tuple[int, int]) -> float:
+    """u1 in (0, 1]: the upper end of its cell of 2⁻⁵³; below 2⁻¹², the middle of its cell of 2⁻¹¹⁷, of 64 more bits."""
+    k = uniform_bits(high, low)
+    if k >= 1 << 41:
+        return (k + 1) * 2.0**-53
+    return float((((k << 32 | finer[0]) << 32 | finer[1]) << 1) + 1) * 2.0**-118
+
+
+def box_muller(w0: int, w1: int, w2: int, w3: int, finer: tuple[int, int]) -> tuple[float, float]:
+    """Two normals of four words, and of two more where they are large: r = √(−2 ln u1); (r cos 2πu2, r sin 2πu2)."""
+    radius = math.sqrt(-2.0 * math.log(radius_uniform(w0, w1, finer)))
     c, s = cos_sin_turn(uniform_bits(w2, w3))
     return radius * c, radius * s
 
@@ -87,7 +94,7 @@ def draws(seed: int, repetition: int, worker: int, round_: int, d: int, purpose:
     """The d normals and d dithers at an address: words 12..15 are (block, round from 1, worker from 0, purpose).
 
     Sixteen coordinates take their leading words from block 2c and their further ones from 2c + 1, the last eight or
-    fewer take both from block 2c, first the leading ones.
+    fewer take both from block 2c, first the leading ones. What large normals need beside is in block 2c + 2³¹.
     """
     key = key_of(seed, repetition)
     values: list[float] = []
@@ -97,8 +104,12 @@ def draws(seed: int, repetition: int, worker: int, round_: int, d: int, purpose:
         few = d - 16 * group <= 8
         leading = w[:8] if few else w
         further = w[8:] if few else chacha20_block(key, (2 * group + 1, round_, worker, purpose))
+        # Seldom needed, and as slow as the others.
+        large = any(uniform_bits(*words) < 1 << 41 for words in list(zip(leading, further, strict=False))[::2])
+        finer = chacha20_block(key, (2 * group + (1 << 31), round_, worker, purpose)) if large else [0] * 16
         for k in range(0, len(leading), 2):
-            values.extend(box_muller(leading[k], further[k], leading[k + 1], further[k + 1]))
+            of_two = leading[k], further[k], leading[k + 1], further[k + 1]
+            values.extend(box_muller(*of_two, (finer[k], finer[k + 1])))
             dithers.extend((dither(further[k]), dither(further[k + 1])))
     return np.array(values[:d]), np.array(dithers[:d])
 
@@ -392,11 +403,13 @@ def spacing(sigma: float) -> float:
 
 
 def release(q: Array, sigma: float, noise: Array, dithers: Array, gridded: bool) -> Array:
-    """h = s·(round((q + σN)/s) + U), or q + σN without a grid; q without noise."""
+    """h = s·(k + round(Nσ/s + f) + U), q/s = k + f, k the nearest multiple of 2¹⁰; off the grid q + σN, or q."""
     if sigma == 0.0 or not gridded:
         return q + sigma * noise
     s = spacing(sigma)
-    h: Array = s * (np.rint((q + sigma * noise) / s) + dithers)
+    whole = 1024 * np.rint(q / s / 1024)
+    # Added last: beyond 2⁵² there are no halves.
+    h: Array = s * (whole + (np.rint(noise * (sigma / s) + (q / s - whole)) + dithers))
     return h
 
 

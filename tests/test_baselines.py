@@ -124,10 +124,11 @@ def test_ledgers_count_every_release(name: str, releases: int, accounting: str) 
     assert run.messages is not None
     assert run.ledger.releases == run.messages.shape[1] == releases
     clip = 0.9 if method.clip is None else method.clip
-    for i, (m, rho) in enumerate(zip(problem.sizes, budget.rho_of_workers(4), strict=True)):
+    np.testing.assert_allclose(run.ledger.affordable_rho, budget.rho_of_workers(4), rtol=1e-8)
+    for i, (m, rho) in enumerate(zip(problem.sizes, run.ledger.affordable_rho, strict=True)):
         variance = naive.local_variance(releases, clip, rho, int(m))
         np.testing.assert_allclose(run.ledger.variances[i], np.full(releases, variance), rtol=1e-9)
-    spent = np.atleast_1d(run.ledger.spent_epsilon)
+    spent = np.atleast_1d(run.ledger.total_epsilon)
     assert (spent <= budget.epsilon).all()
     np.testing.assert_allclose(spent, budget.epsilon, rtol=1e-9)
     assert run.ledger.bound_source == "public"

@@ -223,6 +223,23 @@ def test_releases() -> None:
     np.testing.assert_allclose(out, query + deviation * normal, rtol=1e-14, atol=1e-15)
 
 
+@pytest.mark.parametrize("thousands", [2**30, -(2**38), -(3 * 2**40), 3 * 2**40 - 1, -(2**41) + 1])
+def test_a_large_query_moves_a_release_and_changes_nothing_else(thousands: int) -> None:
+    """By multiples of 2¹⁰ spacings, up to where floats have no more than halves of one: to the last bit."""
+    rng = np.random.default_rng(4)
+    deviation = np.array([0.3, 0.5, 0.999, 1.0, 1.5, 7.0, 1e-20, 1e20])
+    grid = np.array([naive.spacing(sigma) for sigma in deviation])
+    normal = rng.standard_normal((50, LANES))
+    dither = rng.integers(-1024, 1024, normal.shape) + 0.5
+    query = rng.integers(-1000, 1000, normal.shape) * grid / 2
+    near, far = np.empty((2, *normal.shape))
+    releases(privatize.GRIDDED, query, deviation, normal, dither, near)
+    moved = 1024.0 * thousands * grid
+    releases(privatize.GRIDDED, query + moved, deviation, normal, dither, far)
+    np.testing.assert_array_equal(far - moved, near)
+    np.testing.assert_array_equal(near / (grid / 2) % 2, 1.0)
+
+
 def test_measures() -> None:
     rng = np.random.default_rng(3)
     X, x_star = rng.standard_normal((4, 5, LANES)), rng.standard_normal(5)

@@ -256,7 +256,11 @@ def test_step_and_allocation_alone() -> None:
     taken = fl.PrimalDual(step=both.step, allocation=both.variances).schedule(problem, BUDGET, 900)
     for schedule in (allocation_alone, together, taken):
         assert schedule.step == both.step
-        np.testing.assert_array_equal(schedule.deviations, np.sqrt(both.shape))
+        np.testing.assert_array_equal(schedule.deviations, together.deviations)
+        # But for what the sampler takes of the budget.
+        raised = schedule.deviations / np.sqrt(both.shape)
+        assert 1 < raised[0] < 1 + 1e-8
+        np.testing.assert_allclose(raised, raised[0], rtol=1e-14)
     for schedule in (step_alone, allocation_alone, together):
         assert schedule.ledger is not None
         assert schedule.ledger.plan
@@ -272,7 +276,10 @@ def test_a_plan_is_an_allocation_where_workers_differ() -> None:
     made = fl.plan(public, budget, rounds=600)
     run = fl.solve(problem, budget, rounds=600, algorithm=fl.PrimalDual(allocation=made), seed=0)
     assert run.ledger is not None
-    np.testing.assert_allclose(run.ledger.variances, made.variances, rtol=1e-12)
+    # But for what the sampler takes of each worker's budget.
+    raised = run.ledger.variances / made.variances
+    np.testing.assert_allclose(raised, np.broadcast_to(raised[:, :1], raised.shape), rtol=1e-12)
+    assert ((raised > 1) & (raised < 1 + 1e-8)).all()
     assert run.ledger.plan == made.line()
     assert run.ledger.read_off_data == ""
     assert np.all(run.ledger.spent_epsilon <= budget.epsilon * (1 + 1e-12))

@@ -116,7 +116,7 @@ def test_ledger_meets_the_promise_and_wastes_nothing(accounting: str, chosen: st
     ledger = fl.PrimalDual(allocation=chosen).schedule(problem, budget, 400).ledger
     assert ledger is not None
     assert (ledger.spent_epsilon <= budget.epsilon).all()  # type: ignore[union-attr]
-    np.testing.assert_allclose(ledger.spent_epsilon, budget.epsilon, rtol=1e-9)
+    np.testing.assert_allclose(ledger.total_epsilon, budget.epsilon, rtol=1e-9)
     assert ledger.variances.shape == (3, 400)
     assert ledger.releases == 400
     # Recomputed from Lemma 1, not from the ledger's own sums: exact gradients spend a hair less.
@@ -186,7 +186,7 @@ def test_variances_of_the_callers_own() -> None:
     ledger = fl.PrimalDual(allocation=generous).schedule(problem, budget, 50).ledger
     assert ledger is not None
     np.testing.assert_array_equal(ledger.variances, generous)
-    assert ledger.spent_rho == pytest.approx(ledger.rho / 1.5, rel=1e-9)
+    assert ledger.spent_rho == pytest.approx(calibrated.affordable_rho[0] / 1.5, rel=1e-9)
     with pytest.raises(BudgetError, match="multiply them by 1.1111111"):
         fl.PrimalDual(allocation=0.9 * calibrated.variances).schedule(problem, budget, 50)
     for wrong, why in ((generous[:-1], "shape"), (-generous, "> 0"), (generous * np.nan, "NaN")):
@@ -196,25 +196,15 @@ def test_variances_of_the_callers_own() -> None:
         fl.PrimalDual(allocation=generous).schedule(problem, None, 50)
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 8.0, np.array([0.1, 3.0])])
+@pytest.mark.parametrize("epsilon", [1e-6, 1.0, np.array([1e-6, 3.0])])
 @pytest.mark.parametrize(
-    "method",
-    [
-        fl.PrimalDual(),
-        fl.PrimalDual(step=0.2, allocation="static"),
-        fl.PrimalDual(step="planned", allocation="planned"),
-        fl.DPScaffold(0.1, 3, warm_start=True),
-        fl.ISRLDP(0.1, clip=0.3),
-    ],
+    "method", [fl.PrimalDual(), fl.PrimalDual(step=0.2, allocation="static"), fl.DPScaffold(0.1, 3), fl.ISRLDP(0.1)]
 )
-@pytest.mark.parametrize("rounds", [1, 700])
-def test_an_outline_knows_what_the_sampler_adds_at_most(method: Any, epsilon: Any, rounds: int) -> None:
+def test_an_outline_knows_whether_the_sampler_spoils_a_promise(method: Any, epsilon: Any) -> None:
     problem, budget = cases.make("zero", sizes=(5, 12)).problem, fl.Budget(epsilon, 1e-4)
-    if rounds == 1 and "planned" in repr(method):
-        return  # too few for a plan
-    outline = method.outline(Terms(problem, budget), rounds)
+    outline = method.outline(Terms(problem, budget), 700)
     ledger = outline.complete().ledger
-    assert ledger.sampler_delta <= outline.sampler_delta <= 40 * ledger.sampler_delta
+    assert outline.sampler_spoils == (ledger.total_delta > ledger.delta) == (np.min(epsilon) < 1e-3)
 
 
 def test_noise_that_no_run_could_hold_is_refused() -> None:

@@ -10,11 +10,9 @@ from scipy import stats
 import cases
 import fastldp as fl
 import naive
-from fastldp.errors import SamplerWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.gaussian import store_draw
 from fastldp.kernels.jit import serial
-from fastldp.privacy import sampler
 
 BUDGET = fl.Budget(1.0, 1e-4)
 Array = NDArray[np.float64]
@@ -44,7 +42,7 @@ def words(coordinates: int) -> NDArray[np.uint64]:
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="no extended precision on this machine")
 def test_the_error_of_a_normal_is_as_the_derivation_has_it(drawn: tuple[Array, Array]) -> None:
-    """E|N̂ − N| < 2⁻⁵³, N the exact function of the two 53-bit uniforms."""
+    """E|N̂ − N| < 2⁻⁵³, N the exact function of the two uniforms of 53 bits."""
     w = words(2**13)
     u1, u2 = (w[:, 0] << 21) | (w[:, 1] >> 11), (w[:, 2] << 21) | (w[:, 3] >> 11)
     unit = np.longdouble(2.0**-53)
@@ -56,11 +54,14 @@ def test_the_error_of_a_normal_is_as_the_derivation_has_it(drawn: tuple[Array, A
     cosine, sine = np.cos(angle), np.sin(angle)
     turned = np.array([(cosine, sine), (-sine, cosine), (-cosine, -sine), (sine, -cosine)])
     pair = turned[(quarter % 4).astype(int), :, np.arange(len(w))]
-    error = np.abs(drawn[0][: 2 * len(w), 0] - (radius[:, None] * pair).ravel()).astype(np.float64) / 2.0**-53
+    # Those of more bits have another test.
+    common = np.repeat(w[:, 0] >= 1 << 20, 2)
+    computed, exact = drawn[0][: 2 * len(w), 0][common], (radius[:, None] * pair).ravel()[common]
+    error = np.abs(computed - exact).astype(np.float64) / 2.0**-53
     spread = error.std() / math.sqrt(error.size)
     assert 0.1 < error.mean() + 5 * spread < 1
     # Two units in the last place of each factor and half a unit for each operation bound every single one.
-    assert (error <= 8.5 * np.abs(drawn[0][: 2 * len(w), 0]) + 1e-3).all()
+    assert (error <= 8.5 * np.abs(computed) + 1e-3).all()
 
 
 def test_dithers_are_uniform_and_independent_of_the_normals(drawn: tuple[Array, Array]) -> None:
@@ -139,38 +140,3 @@ def test_the_grid_costs_nothing_to_speak_of() -> None:
     # What the dither and the rounding add to the variance of a release.
     added = ((2048 * run.ledger.grids) ** 2 / 12 + run.ledger.grids**2 / 12) / run.ledger.variances
     assert added.max() < 1 / 3000
-
-
-def test_what_the_sampler_adds_to_delta() -> None:
-    problem = cases.make("zero", sizes=(5, 12)).problem
-    schedule = fl.PrimalDual().schedule(problem, fl.Budget(np.array([0.5, 2.0]), 1e-4), 100)
-    ledger = schedule.ledger
-    assert ledger is not None
-    # The numbers of a query sum up to no more than those of one whose numbers are all alike.
-    q = problem.gradient_bound / 2 / math.sqrt(9)
-    expected = []
-    for epsilon, variances in zip((0.5, 2.0), ledger.variances, strict=True):
-        total = 0.0
-        for sigma in np.sqrt(variances):
-            total += (40 + 2 * q / sigma) * 2.0**-64 * sigma / naive.spacing(sigma)
-        expected.append((1 + math.exp(epsilon)) * 9 * total)
-    assert ledger.sampler_delta == pytest.approx(max(expected), rel=1e-9)
-    assert ledger.sampler_delta < 1e-8
-    assert f"adds {ledger.sampler_delta:.2g} to δ" in ledger.summary()
-    assert ledger.total_delta == 1e-4 + ledger.sampler_delta
-
-
-@pytest.mark.parametrize(("epsilon", "delta"), [(12.0, 1e-5), (1000.0, 1e-5), (1.0, 1e-12)])
-def test_a_sampler_worse_than_delta_is_said(epsilon: float, delta: float) -> None:
-    problem = cases.make("zero").problem
-    with pytest.warns(SamplerWarning, match="more than δ itself"):
-        run = fl.solve(problem, fl.Budget(epsilon, delta), rounds=300, seed=0)
-    assert run.ledger is not None
-    assert delta < run.ledger.sampler_delta <= 1.0
-    assert "holds for ideal normals only" in run.ledger.summary()
-
-
-def test_distance_grows_with_the_query() -> None:
-    one, large = sampler.distance(np.ones(1), 1.0), sampler.distance(np.ones(1), 1e6)
-    assert one[0] == pytest.approx(42 * 2.0**-49)
-    assert large[0] == pytest.approx(2e6 * 2.0**-49, rel=1e-3)

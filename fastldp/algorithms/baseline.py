@@ -53,7 +53,6 @@ def outline_of(make: Callable[[float], Program], method: Baseline, terms: Terms,
         read += read_by_plan(problem, method.prior, bounded=clipped)
 
     def complete() -> Schedule:
-        shape, factors = static_variances(releases, **calibration.least), calibration.factors
         ledger = ledger_of(
             terms,
             calibration,
@@ -62,10 +61,11 @@ def outline_of(make: Callable[[float], Program], method: Baseline, terms: Terms,
             parts=parts,
             read_off_data=", ".join(read),
             allocation="static",
-            shape=shape,
-            factors=factors,
+            shape=static_variances(releases, **calibration.least),
+            factors=calibration.factors,
             plan=line,
-        )
-        return Schedule(program.step, np.full(rounds, np.sqrt(shape[0])), np.sqrt(factors), ledger, program)
+        ).calibrated()
+        deviations = np.full(rounds, np.sqrt(ledger.shape[0]))
+        return Schedule(program.step, deviations, np.sqrt(ledger.factors), ledger, program)
 
-    return Outline(program, terms.sampler_delta(bound, parts, releases), complete)
+    return Outline(program, terms.sampler_spoils(releases), complete)

@@ -43,7 +43,7 @@ class ISRLDP:
     ISRLDP(step=0.5, clip=None, accelerated=False, tail_average=100, prior=None)
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
 
     step: float | str

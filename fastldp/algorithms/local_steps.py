@@ -43,7 +43,7 @@ class DPFedAvg:
     DPFedAvg(step=0.1, local_steps=5, clip=None, server_step=1.0, prior=None)
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
 
     step: float | str
@@ -78,7 +78,7 @@ class DPScaffold:
     True
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
 
     step: float | str

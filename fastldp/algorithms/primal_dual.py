@@ -19,15 +19,7 @@ from fastldp.algorithms.planned import (
     refuse_without_budget,
 )
 from fastldp.algorithms.program import Layout, Program
-from fastldp.algorithms.schedule import (
-    Calibration,
-    Outline,
-    Schedule,
-    Terms,
-    ledger_of,
-    noiseless,
-    refuse_overspending,
-)
+from fastldp.algorithms.schedule import Calibration, Outline, Schedule, Terms, calibrated, ledger_of, noiseless
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, StepWarning
 from fastldp.kernels import primal_dual as kernels
@@ -54,14 +46,15 @@ class PrimalDual:
     step : γ; min{1/4, 1/L_f}, the theorem's limit, where it is not given; ``"planned"`` is the step with the least
         error to expect, see `fastldp.plan`.
     allocation : ``"dynamic"`` (Theorem 1), ``"static"``, ``"planned"``, the best for the step and the prior, or an
-        array of T variances of the caller's own; or a `Plan`, whose step and variances are then taken.
+        array of T variances of the caller's own; or a `Plan`, whose step and variances are then taken. All are raised
+        by the little that the sampler takes of the budget, where they would spend the whole of it.
     prior : what the planner assumes, `Prior()` where it is not given; ``"exact"`` reads it off the data, for studies.
 
     >>> PrimalDual(step=0.1, allocation="static")
     PrimalDual(step=0.1, allocation='static', prior=None)
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
 
     step: float | str | None = None
@@ -124,12 +117,12 @@ class PrimalDual:
                 factors=factors,
                 plan="" if plan is None else plan.line(),
             )
-            refuse_overspending(ledger, self.allocation)
-            return Schedule(step, np.sqrt(shape), np.sqrt(factors), ledger, program)
+            ledger = calibrated(ledger, self.allocation)
+            return Schedule(step, np.sqrt(ledger.shape), np.sqrt(ledger.factors), ledger, program)
 
         if not isinstance(self.allocation, str):
             complete()  # a caller's own variances may overspend
-        return Outline(program, terms.sampler_delta(bound, parts, rounds), complete)
+        return Outline(program, terms.sampler_spoils(rounds), complete)
 
     def _allocation_name(self) -> str:
         if isinstance(self.allocation, Plan):

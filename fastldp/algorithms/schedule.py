@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,8 +43,8 @@ class Outline:
     """A schedule that can be made: all that there is to refuse was refused, and the noise is not computed yet."""
 
     program: Program
-    sampler_delta: float
-    """What the sampler's distance from true normals adds to δ is no more; NaN in float32, where it is not bounded."""
+    sampler_spoils: bool
+    """Whether the sampler may take so much of the promise that there is no calibrating to what it leaves."""
     complete: Callable[[], Schedule]
 
 
@@ -72,6 +71,7 @@ class Terms:
         self._budget = budget
         self._calibrations: dict[tuple[float, int], Calibration] = {}
         self._fitting = 0
+        self._spoiled: dict[int, bool] = {}
 
     def refuse_beyond_memory(self, releases: int) -> None:
         """Raise where the noise of so many releases is more than the machine can hold."""
@@ -125,23 +125,23 @@ class Terms:
         of_least = {"rho": float(self.rho[least]), "sensitivity": float(total[least])}
         return Calibration(sensitivities, of_least, factors, float(needs.max()), 2 / float(needs.min()))
 
-    def sampler_delta(self, bound: float, parts: int, releases: int) -> float:
-        """No less than `Ledger.sampler_delta` of releases that are within the budget, and much sooner computed."""
+    def sampler_spoils(self, releases: int) -> bool:
+        """Whether the sampler may take so much of what so many releases promise that there is no calibrating to it."""
         if self.problem.dtype != "float64":
-            return float("nan")
-        d, inverses = self.problem.d, self.calibration(bound, parts, releases).inverses
-        apart = d * sampler.largest_distance(releases, bound / parts / math.sqrt(d), inverses)
-        return (1 + math.exp(min(self._largest_epsilon, 100.0))) * apart
-
-    @cached_property
-    def _largest_epsilon(self) -> float:
-        return float(self.epsilon.max())
+            return False
+        if releases not in self._spoiled:
+            pairs = releases * ((self.problem.d + 1) // 2)
+            # No release that is within the budget moves by more than √(2ρ) of its deviation.
+            given = {*zip(self.epsilon.tolist(), np.sqrt(2 * self.rho).tolist(), strict=True)}
+            taken = [(epsilon, sampler.cost(pairs, epsilon, self.delta, shift)) for epsilon, shift in given]
+            self._spoiled[releases] = any(sampler.left(epsilon, self.delta, cost) is None for epsilon, cost in taken)
+        return self._spoiled[releases]
 
 
 def noiseless(program: Program, problem: Composite, rounds: int) -> Outline:
     """The outline of a run without a budget."""
     program.private = False
-    return Outline(program, 0.0, lambda: Schedule(program.step, np.zeros(rounds), np.ones(problem.n), None, program))
+    return Outline(program, False, lambda: Schedule(program.step, np.zeros(rounds), np.ones(problem.n), None, program))
 
 
 def released(problem: Composite, bound: float, parts: int) -> Sensitivity:
@@ -171,12 +171,13 @@ def ledger_of(terms: Terms, calibration: Calibration, *, bound: float, parts: in
         dimension=terms.problem.d,
         largest_query=bound / parts,
         precision=terms.problem.dtype,
+        sampler_version=sampler.VERSION,
         **rest,
     )
 
 
-def refuse_overspending(ledger: Ledger, allocation: Any) -> None:
-    """Only a caller's own variances can overspend; the calibrated ones are checked all the same."""
+def calibrated(ledger: Ledger, allocation: Any) -> Ledger:
+    """The ledger with room for the sampler; only a caller's own variances can overspend, and they are refused."""
     over = ledger.spent_share
     if not over <= 1:
         spends = np.max(np.atleast_1d(ledger.spent_epsilon))
@@ -186,3 +187,4 @@ def refuse_overspending(ledger: Ledger, allocation: Any) -> None:
             f"these variances spend ε = {spends:.6g} at δ = {ledger.delta:g}, more than the budget; "
             f"multiply them by {over * (1 + 1e-9):.9g} or more",
         )
+    return ledger.calibrated()

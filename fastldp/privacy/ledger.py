@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.privacy import sampler
-from fastldp.privacy.allocation import spent
-from fastldp.privacy.conversions import epsilon_of
+from fastldp.privacy.allocation import SUM_ERROR, spent
+from fastldp.privacy.conversions import delta_of, epsilon_of, rho_of
 
 Array = NDArray[np.float64]
 
@@ -79,6 +80,8 @@ class Ledger:
     adjacency: str = ADJACENCY
     plan: str = ""
     """What a planned step was planned by, and the error it was chosen for; empty where nothing was planned."""
+    sampler_version: int = 1
+    """Which sampler made the noise: the first where a file does not say."""
 
     @property
     def epsilon(self) -> float | Array:
@@ -106,29 +109,92 @@ class Ledger:
     def grids(self) -> Array:
         """The spacing of the public grid of every release, shaped as `variances`; NaN off the grid, in float32."""
         spacings = sampler.spacing(np.sqrt(self.variances))
-        return spacings if self.precision == "float64" else np.full_like(spacings, np.nan)
+        return spacings if self._gridded else np.full_like(spacings, np.nan)
+
+    @property
+    def sampler_epsilon(self) -> float | Array:
+        """What the sampler's distance from true normals adds to ε, at most; NaN in float32, where it is not bounded."""
+        return _one_or_all(np.array([2 * taken.log_ratio for taken in self._taken()]))
 
     @property
     def sampler_delta(self) -> float:
         """What the sampler's distance from true normals adds to δ, at most; NaN in float32, where it is not bounded."""
-        if self.precision != "float64":
-            return float("nan")
-        largest = 0.0
-        # Σ|qⱼ| ≤ √d ‖q‖: on average over its numbers a query is no larger than this.
-        average = self.largest_query / math.sqrt(self.dimension)
-        for epsilon, factor in {*zip(self.promised_epsilon.tolist(), self.factors.tolist(), strict=True)}:
-            apart = self.dimension * sum(
-                float(np.sum(sampler.distance(np.sqrt(factor * self.shape[k : k + 2**16]), average)))
-                for k in range(0, self.shape.size, 2**16)
-            )
-            # (1 + e^ε) D, which is beyond all promises long before it overflows.
-            largest = max(largest, (1 + math.exp(min(epsilon, 100.0))) * apart)
-        return min(1.0, largest)
+        added = [math.expm1(min(1.0, taken.log_ratio)) * self.delta + taken.remainder for taken in self._taken()]
+        return min(1.0, max(added)) if self._gridded else math.nan
+
+    @property
+    def total_epsilon(self) -> float | Array:
+        """ε at δ of all that was spent, sampler included: no more than promised where variances were calibrated."""
+
+        def total(rho: float, taken: sampler.Cost) -> float:
+            rest = (self.delta - taken.remainder) * math.exp(-taken.log_ratio)
+            return epsilon_of(rho, rest, self.accounting) + 2 * taken.log_ratio if rest > 0 else math.inf
+
+        if not self._gridded:
+            return math.nan
+        return _one_or_all(_each(total, self._spent().tolist(), self._taken()))
 
     @property
     def total_delta(self) -> float:
-        """δ as promised for ideal normals, and what the sampler adds to it."""
-        return self.delta + self.sampler_delta
+        """δ at ε of all that was spent, sampler included: no more than promised where variances were calibrated."""
+
+        def total(epsilon: float, rho: float, taken: sampler.Cost) -> float:
+            rest = epsilon - 2 * taken.log_ratio
+            if rest <= 0:
+                return 1.0
+            return min(1.0, math.exp(taken.log_ratio) * delta_of(rho, rest, self.accounting) + taken.remainder)
+
+        if not self._gridded:
+            return math.nan
+        return float(_each(total, self.promised_epsilon.tolist(), self._spent().tolist(), self._taken()).max())
+
+    @property
+    def affordable_rho(self) -> Array:
+        """(n,): the ρ that true normals may spend, so that with the sampler all is as promised.
+
+        Where the sampler leaves too little, or is not bounded, it is ρ as promised.
+        """
+
+        def affordable(epsilon: float, promised: float, taken: sampler.Cost) -> float:
+            rest = sampler.left(epsilon, self.delta, taken)
+            return promised if rest is None else rho_of(*rest, self.accounting)
+
+        if not self._gridded:
+            return self.promised_rho
+        return _each(affordable, self.promised_epsilon.tolist(), self.promised_rho.tolist(), self._taken())
+
+    def calibrated(self) -> Ledger:
+        """The same with variances raised, where they spend all that was promised, by what the sampler takes of it."""
+        raised = np.maximum(1.0, self._spent() / self.affordable_rho)
+        if (raised == 1).all():
+            return self
+        # No less than what rounding, of these products and of sums of them, makes of one.
+        raised = raised * (1 + 4 * SUM_ERROR)
+        return replace(self, shape=self.shape * raised[0], factors=self.factors * (raised / raised[0]))
+
+    @property
+    def _gridded(self) -> bool:
+        return self.precision == "float64"
+
+    def _taken(self) -> list[sampler.Cost]:
+        """What the sampler takes of each worker's promise."""
+        if not self._gridded:
+            return [sampler.Cost(math.nan, math.nan)] * self.factors.size
+        if self.sampler_version == 1:
+            return [*map(self._taken_by_the_first, self.promised_epsilon.tolist(), self.factors.tolist())]
+        pairs = self.releases * ((self.dimension + 1) // 2)
+        shifts = self.sensitivities.total / np.sqrt(self.factors * self.shape.min())
+        given = {*zip(self.promised_epsilon.tolist(), shifts.tolist(), strict=True)}
+        known = {one: sampler.cost(pairs, one[0], self.delta, one[1]) for one in given}
+        return [known[one] for one in zip(self.promised_epsilon.tolist(), shifts.tolist(), strict=True)]
+
+    def _taken_by_the_first(self, epsilon: float, factor: float) -> sampler.Cost:
+        """The same of the first version of the sampler, whose distance is one of total variation."""
+        # Σ|qⱼ| ≤ √d ‖q‖: on average over its numbers a query is no larger than this.
+        average = self.largest_query / math.sqrt(self.dimension)
+        apart = self.dimension * float(np.sum(sampler.distance(np.sqrt(factor * self.shape), average)))
+        # (1 + e^ε) D, which is beyond all promises long before it overflows.
+        return sampler.Cost(0.0, min(1.0, (1 + math.exp(min(epsilon, 100.0))) * apart))
 
     @property
     def releases(self) -> int:
@@ -175,13 +241,15 @@ class Ledger:
         return "\n".join(f"  {name:<15} {text}" for name, text in rows)
 
     def _manner(self) -> str:
-        return ", rounding included" if self.precision == "float64" else ""
+        return ", rounding included" if self._gridded else ""
 
     def _sampler(self) -> str:
-        if self.precision == "float64":
-            adds = f"ChaCha20, Box-Muller, on a grid of σ/2¹⁵ or finer: adds {self.sampler_delta:.2g} to δ"
-            return adds if self.sampler_delta <= self.delta else f"{adds}, so the promise holds for ideal normals only"
-        return "in float32, off the grid: for exploration, not to be deployed"
+        if not self._gridded:
+            return "in float32, off the grid: for exploration, not to be deployed"
+        added = f"{np.max(self.sampler_epsilon):.2g} to ε and {self.sampler_delta:.2g} to δ"
+        text = f"ChaCha20, Box-Muller, on a grid of σ/2¹⁵ or finer: adds {added}"
+        kept = self.total_delta <= self.delta
+        return f"{text}, of what was promised" if kept else f"{text}, so the promise holds for ideal normals only"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in it, as arrays and plain values; `from_dict` is its inverse."""
@@ -195,6 +263,13 @@ class Ledger:
         rest = dict(flat)
         parts = Sensitivity(rest.pop("query"), rest.pop("arithmetic"))
         return cls(sensitivities=parts, **rest)
+
+
+def _each(of_worker: Callable[..., float], *columns: Sequence[Any]) -> Array:
+    """A function of what each worker has in these columns, evaluated once for workers that have the same."""
+    rows = list(zip(*columns, strict=True))
+    known = {row: of_worker(*row) for row in set(rows)}
+    return np.array([known[row] for row in rows])
 
 
 def _one_or_all(values: Array) -> float | Array:

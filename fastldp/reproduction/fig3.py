@@ -46,7 +46,9 @@ class Panel(NamedTuple):
     measured: list[Series]
     """All measures of all of them."""
     sampler_delta: float
-    """What the sampler adds to δ, at most, in any of them."""
+    """What the sampler adds to δ, at most, in any of them, and"""
+    total_delta: float
+    """what δ then is, at most."""
     problem: str
 
     @property
@@ -111,11 +113,11 @@ class Figure3(Experiment):
             for arm in arms
             for measure, name in MEASURES.items()
         ]
-        ledgers = [run.ledger for run in found]
-        sampler = max(ledger.sampler_delta for ledger in ledgers if ledger is not None)
+        ledgers = [ledger for ledger in (run.ledger for run in found) if ledger is not None]
+        deltas = max(ledger.sampler_delta for ledger in ledgers), max(ledger.total_delta for ledger in ledgers)
         widths = "–".join(map(str, [784, *found.parameters["hidden"][0], found.parameters["classes"][0]]))
         problem = f"{widths}, n = 10, m = {found.parameters['sizes'][0]:,}, box-ℓ1 (1e-5, 10)"
-        return Panel(budget, network, step, accuracies, exact, measured, sampler, problem)
+        return Panel(budget, network, step, accuracies, exact, measured, *deltas, problem)
 
     def _drawn(self, panels: list[Panel]) -> Figure:
         figure = Figure(figsize=(11.0, 4.4), layout="constrained")
@@ -212,8 +214,8 @@ def _verdicts(panel: Panel) -> list[Verdict]:
         # The paper's normals are ideal.
         Verdict(
             beyond,
-            "the sampler is shown to add no more than δ to δ",
-            f"at most {panel.sampler_delta:.2g}: δ = {panel.budget[1] + panel.sampler_delta:.2g} in all",
-            panel.sampler_delta <= panel.budget[1],
+            "the promise holds with what the sampler adds to δ",
+            f"at most {panel.sampler_delta:.2g}: δ = {panel.total_delta:.2g} in all",
+            panel.total_delta <= panel.budget[1],
         ),
     ]

@@ -313,7 +313,7 @@ class _Reader:
             for tried, rounds in tries:
                 with self._blame(promised.table, tried.table):
                     outline = tried.method.outline(terms, rounds)
-                if outline.sampler_delta > terms.delta:  # or nearly so
+                if outline.sampler_spoils:  # or nearly so
                     warn_of_sampler(outline.complete().ledger)
                 recorded, wanted = self._record(rounds, problem)
                 shape = self._shape(terms, outline, recorded)

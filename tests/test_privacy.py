@@ -196,7 +196,7 @@ def test_variances_of_the_callers_own() -> None:
         fl.PrimalDual(allocation=generous).schedule(problem, None, 50)
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 1.0, np.array([1e-6, 3.0])])
+@pytest.mark.parametrize("epsilon", [1e-9, 1.0, np.array([1e-9, 3.0])])
 @pytest.mark.parametrize(
     "method", [fl.PrimalDual(), fl.PrimalDual(step=0.2, allocation="static"), fl.DPScaffold(0.1, 3), fl.ISRLDP(0.1)]
 )

@@ -10,7 +10,7 @@ import io
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,11 @@ class Draft(io.RawIOBase):
         self._start = self._position = self._size = 0
         self._error: BaseException | None = None
 
-    def publish(self, path: Path, *, keep_mode: bool = False) -> None:
-        """Give it its name: when this returns, it is on the disk. It may keep the mode of a file that it replaces."""
+    def publish(self, path: Path, *, keep_mode: bool = False, check: Callable[[Path], None] | None = None) -> None:
+        """Give it its name: when this returns, it is on the disk. It may keep the mode of a file that it replaces.
+
+        `check` sees it before that, on the disk under its temporary name, and may raise: then nothing is changed.
+        """
         self._spill()
         if self._error is not None:
             raise self._error
@@ -49,6 +52,8 @@ class Draft(io.RawIOBase):
             with suppress(FileNotFoundError):
                 os.fchmod(self._handle, stat.S_IMODE(os.stat(path).st_mode))
         os.fsync(self._handle)
+        if check is not None:
+            check(self._temporary)
         self._let_go()
         os.replace(self._temporary, path)
         sync_folder(path.parent)
@@ -180,11 +185,12 @@ def remove(path: Path) -> None:
 
 def make_folder(path: Path, mode: int = 0o777) -> None:
     """A folder, and those above it that are not there yet, for good."""
-    if path.is_dir():
-        return
-    make_folder(path.parent)
-    with suppress(FileExistsError):
-        os.mkdir(path, mode)
+    if not path.is_dir():
+        if not path.parent.is_dir():
+            make_folder(path.parent)
+        with suppress(FileExistsError):
+            os.mkdir(path, mode)
+    # One that is there may have been made by a process that was killed before this.
     sync_folder(path.parent)
 
 

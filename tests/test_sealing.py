@@ -2,6 +2,7 @@
 
 import io
 import random
+import zlib
 
 import pytest
 
@@ -83,6 +84,30 @@ def test_both_seals_cannot_be_lost() -> None:
     damaged[-1] ^= 1
     with pytest.raises(DamagedError, match="both copies of its seal"):
         opened(damaged)
+
+
+@pytest.mark.parametrize("window", [1, 7])
+def test_pages_beyond_the_first_window_are_checked(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "WINDOW", window)
+    content, file = sealed(40 * PAGE)
+    damaged = bytearray(file)
+    damaged[33 * PAGE] ^= 1
+    assert opened(damaged) == (content, [33])
+
+
+def test_a_page_that_parity_makes_is_checked_too() -> None:
+    """A parity page that has its checksum, but is not of the content."""
+    _, file = sealed(PAGE)
+    forged = bytearray(file)
+    parity = forged[2 * PAGE : 3 * PAGE] = bytes(PAGE)
+    for seal in (PAGE, 4 * PAGE):  # the checksums follow the head of 16 bytes: content, parity, parity
+        forged[seal + 20 : seal + 24] = zlib.crc32(parity).to_bytes(4, "little")
+        body = forged[seal : seal + PAGE - 4]
+        forged[seal + PAGE - 4 : seal + PAGE] = zlib.crc32(body).to_bytes(4, "little")
+    assert opened(forged)[1] == []
+    forged[0] ^= 1
+    with pytest.raises(DamagedError, match="its parity is not of this content"):
+        opened(forged)
 
 
 def test_pages_in_each_others_place_are_mended() -> None:

@@ -43,9 +43,11 @@ MEASURED = ("train_loss", "test_accuracy")
 """What is measured of networks alone."""
 RECORDED = ("consensus", "distance", "objective", *MEASURED)
 """What may be recorded along the rounds."""
+OF_ROUNDS = (*RECORDED, "models")
+"""These have numbers of recorded rounds; the others say how a run stands where it has come to."""
 RUN_RAGGED: dict[str, Any] = {
     "message": np.uint8,
-    **dict.fromkeys((*RECORDED, "models", "x", "memory"), np.float64),
+    **dict.fromkeys((*OF_ROUNDS, "x", "memory"), np.float64),
 }
 RAGGED = {"settings": SETTING_RAGGED, "runs": RUN_RAGGED}
 
@@ -53,6 +55,8 @@ RAGGED = {"settings": SETTING_RAGGED, "runs": RUN_RAGGED}
 COMPRESSED = ("settings/rounds", *(f"settings/{name}" for name in SETTING_TEXTS))
 # Small arrays are not worth a chunk and its filters.
 COMPRESSED_FROM = 4096
+# Larger files are mapped into memory instead.
+MOST_COPIED = 64 * 2**20
 # So many runs, and settings, are named where they were damaged.
 NAMED = 2
 
@@ -181,7 +185,7 @@ class File:
 
     def let_go(self) -> None:
         """Take no more memory for what was looked at; it is still there to be looked at again."""
-        if hasattr(mmap, "MADV_DONTNEED"):
+        if isinstance(self._map, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 
     def _array(self, name: str) -> Values:
@@ -276,13 +280,20 @@ class _Window(io.RawIOBase):
         return len(found)
 
 
-def _mapped(path: str) -> mmap.mmap:
-    """The bytes of a file, which stay what they are though another should take its name."""
+def _mapped(path: str) -> mmap.mmap | bytes:
+    """The bytes of a file, which stay what they are though another should take its name.
+
+    Small ones are copied, so that not even a change in place can reach what was checked.
+    """
     handle = os.open(path, os.O_RDONLY)
     try:
-        if os.fstat(handle).st_size == 0:
+        size = os.fstat(handle).st_size
+        if size == 0:
             raise DamagedError("it is empty")
-        return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+        if size > MOST_COPIED:
+            return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
+        with open(handle, "rb", closefd=False) as file:
+            return file.read()
     finally:
         os.close(handle)
 
@@ -305,13 +316,13 @@ def _readable(path: str) -> Iterator[None]:
     """Whatever is said of a file that is not whole becomes one error that names it."""
     try:
         yield
-    except (FileNotFoundError, PermissionError, IsADirectoryError):
-        raise
     except DamagedError as error:
         raise DamagedError(f"{path}: not a whole file of fastldp sweep ({error})") from None
     except FileFormatError:
         raise
     except (OSError, KeyError, RuntimeError, ValueError, TypeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the system's word, not HDF5's
+            raise
         raise FileFormatError(f"{path}: not a whole file of fastldp sweep ({error})") from None
 
 

@@ -1,26 +1,32 @@
 """Several files seen as one: pieces of a run are joined, and what is there twice is taken once.
 
-Nothing else is ever left out: every round that a piece of any file has is in the merged pieces, whether or not the
-rounds before it are in one of these files. `covers` says so of a file that was made of others.
+A piece is an interval of rounds, and a run's numbers at a round are the same in all pieces that have it. So the pieces
+of a run are merged as intervals are: those that touch or overlap become one, with every round in it once. Nothing is
+left out, whatever the order in which files are merged; `uncovered` sees to it, of a file that was made of others.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.sweeping.layout import OUTCOMES, RUN_NUMBERS, File, Ragged, Values, spans
-from fastldp.sweeping.work import COMPLETED, DIVERGED
+from fastldp.sweeping.layout import OF_ROUNDS, OUTCOMES, RUN_NUMBERS, File, Ragged, Values, spans
+from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING
 
 Indices = NDArray[np.int64]
 
 _OVER = (OUTCOMES.index(COMPLETED), OUTCOMES.index(DIVERGED))
+# By outcome: what says more of how a run stands, of pieces that end at one round.
+_STANDING = np.array([{COMPLETED: 2, DIVERGED: 2, FAILED: 1, RUNNING: 0}[outcome] for outcome in OUTCOMES])
+# More rounds than a run may have.
+SPAN = 2**33
 
 # In JSON that is sorted by its keys.
 _NUMBER = re.compile(rb"(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
@@ -74,25 +80,65 @@ class Merged:
         of_files = [file.numbers("setting") + offset for file, offset in zip(self.files, offsets[:-1], strict=True)]
         setting = self._rank[_end_to_end(of_files, np.int64)]
         piece = {name: self._all_numbers(name) for name in ("repetition", "begin", "round", "outcome")}
-        # By run, then by where pieces begin; of two that begin alike the one that goes further comes first.
-        order = np.lexsort((-piece["round"], piece["begin"], piece["repetition"], setting))
+        order = np.lexsort((piece["begin"], piece["repetition"], setting))
         first = np.ones(order.size, dtype=bool)
         first[1:] = (np.diff(setting[order]) != 0) | (np.diff(piece["repetition"][order]) != 0)
         alone = first & np.append(first[1:], True)
-        chains: list[Indices] = []
         borders = np.append(np.flatnonzero(first), order.size)
+        unions: list[Union] = []
         for begin in np.flatnonzero(first & ~alone).tolist():
             end = int(borders[np.searchsorted(borders, begin, side="right")])
-            chains += chains_of(order[begin:end], piece)
-        # The rows of the merge, each by its pieces: mostly one.
-        self._pieces = np.concatenate([order[alone], *chains]).astype(np.int64)
-        lengths = np.append(np.ones(alone.sum(), dtype=np.int64), [chain.size for chain in chains]).astype(np.int64)
+            unions += self._unions(order[begin:end], piece)
+        # The rows of the merge, each by the pieces that have its records: mostly one, which also says how it stands.
+        self._pieces = np.concatenate([order[alone], *(np.array(union.pieces) for union in unions)]).astype(np.int64)
+        repeated = [np.zeros(alone.sum()), *(np.array(union.repeated) for union in unions)]
+        lengths = np.append(np.ones(alone.sum()), [len(union.pieces) for union in unions]).astype(np.int64)
         heads = self._pieces[np.cumsum(lengths) - lengths]
+        standing = np.append(order[alone], [union.standing for union in unions]).astype(np.int64)
         places = np.lexsort((piece["begin"][heads], piece["repetition"][heads], setting[heads]))
-        self._pieces, self._row_of = _reordered(self._pieces, lengths, places)
-        heads, self._last = heads[places], self._pieces[np.cumsum(lengths[places]) - 1]
+        moved, self._row_of = _reordered(np.arange(self._pieces.size), lengths, places)
+        self._pieces, self._repeated = self._pieces[moved], np.concatenate(repeated).astype(np.int64)[moved]
+        heads, self._standing = heads[places], standing[places]
         self.count = heads.size
         self._setting, self._begin = setting[heads], piece["begin"][heads]
+
+    def _unions(self, pieces: Indices, piece: dict[str, Any]) -> list[Union]:
+        """The pieces of one run, by their beginnings, as intervals that neither touch nor overlap."""
+        found = []
+        for group in groups_of(pieces, piece):
+            of_records: list[int] = []
+            repeated: list[int] = []
+            reached = int(piece["begin"][group[0]])
+            for number in group.tolist():
+                begin, end = int(piece["begin"][number]), int(piece["round"][number])
+                if end > reached or not of_records:
+                    of_records.append(number)
+                    repeated.append(self._records_in(number, begin, reached) if begin < reached else 0)
+                    reached = max(reached, end)
+            ends = group[piece["round"][group] == reached]
+            standing = max(ends.tolist(), key=lambda number: self._rank_of(number, int(piece["outcome"][number])))
+            found.append(Union(of_records, repeated, standing))
+        return found
+
+    def _records_in(self, number: int, begin: int, end: int) -> int:
+        """How many rounds of those after `begin`, up to `end`, a piece has recorded."""
+        file, row = self._place_of(number)
+        planned = file.rows("settings", "rounds").row(int(file.numbers("setting")[row]))
+        return int(np.searchsorted(planned, end, side="right") - np.searchsorted(planned, begin, side="right"))
+
+    def _rank_of(self, number: int, outcome: int) -> tuple[Any, ...]:
+        """Of pieces that end at one round, which says how the run stands: one that is over, or the last failure."""
+        if OUTCOMES[outcome] != FAILED:
+            return (outcome in _OVER, 0)
+        file, row = self._place_of(number)
+        started = json.loads(file.sessions[file.numbers("session")[row]]).get("started", "")
+        return (False, 1, started, bytes(file.rows("runs", "message").row(row)))
+
+    def _place_of(self, number: int) -> tuple[File, int]:
+        """The file and the row of a piece."""
+        borders = np.cumsum([0] + [file.runs for file in self.files])
+        which = int(np.searchsorted(borders, number, side="right")) - 1
+        return self.files[which], int(number - borders[which])
 
     @cached_property
     def whole(self) -> NDArray[np.bool_]:
@@ -114,30 +160,51 @@ class Merged:
         if name == "session":
             place = {session: k for k, session in enumerate(self.sessions)}
             each = [np.array([place[s] for s in file.sessions])[file.numbers(name)] for file in self.files]
-            return np.asarray(_end_to_end(each, np.int64)[self._last])
-        return np.asarray(self._all_numbers(name)[self._last])
+            return np.asarray(_end_to_end(each, np.int64)[self._standing])
+        return np.asarray(self._all_numbers(name)[self._standing])
 
     def rows(self, table: str, name: str) -> Gathered:
         for file in self.files:  # of the columns before this one
             file.let_go()
-        picked, rows, count = self._pieces, self._row_of, self.count
+        sources = [file.rows(table, name) for file in self.files]
         if table == "settings":
-            picked, count = self._setting_rows, self._setting_rows.size
-            rows = np.arange(count)
-        elif name == "message":  # what went wrong before it was tried again is past
-            picked, rows = self._last, np.arange(count)
-        elif name == "memory":
-            picked, rows = self._remembered()
-        return Gathered([file.rows(table, name) for file in self.files], picked, rows, count)
+            return Gathered(sources, self._setting_rows, np.arange(self._setting_rows.size), self._setting_rows.size)
+        if name in OF_ROUNDS:
+            return Gathered(sources, self._pieces, self._row_of, self.count, self._repeated_values(sources))
+        if name == "memory":
+            return Gathered(sources, *self._remembered(sources), self.count)
+        return Gathered(sources, self._standing, np.arange(self.count), self.count)
 
-    def _remembered(self) -> tuple[Indices, Indices]:
-        """Of rows that may go on, the last piece that left a memory behind."""
-        lengths = _end_to_end([file.rows("runs", "memory").lengths for file in self.files], np.int64)
-        over = np.isin(self._all_numbers("outcome")[self._last], _OVER)
-        kept = (lengths[self._pieces] > 0) & ~over[self._row_of]
-        pieces, rows = self._pieces[kept], self._row_of[kept]
-        last = np.append(np.diff(rows) != 0, True)[: rows.size]
-        return pieces[last], rows[last]
+    def _repeated_values(self, sources: Sequence[Ragged]) -> Indices:
+        """How many of the first numbers of each piece other pieces of its row have."""
+        values = np.zeros(self._pieces.size, dtype=np.int64)
+        if self._repeated.any():
+            lengths = _end_to_end([source.lengths for source in sources], np.int64)[self._pieces]
+            records = _end_to_end([file.rows("runs", "consensus").lengths for file in self.files], np.int64)
+            # A record has one number, or as many as a model has.
+            each = lengths // np.maximum(records[self._pieces], 1)
+            values = self._repeated * each
+        return values
+
+    def _remembered(self, sources: Sequence[Ragged]) -> tuple[Indices, Indices]:
+        """Of rows that may go on, a piece that left a memory behind where the row ends."""
+        lengths = _end_to_end([source.lengths for source in sources], np.int64)
+        ends = self._all_numbers("round")
+        over = np.isin(self._all_numbers("outcome")[self._standing], _OVER)
+        kept = (lengths[self._pieces] > 0) & (ends[self._pieces] == ends[self._standing][self._row_of])
+        kept &= ~over[self._row_of]
+        return self._pieces[kept], self._row_of[kept]
+
+
+class Union(NamedTuple):
+    """Pieces of a run that touch or overlap."""
+
+    pieces: list[int]
+    """Those that have its records, each with some that the others have not,"""
+    repeated: list[int]
+    """and how many of each one's first records the others have."""
+    standing: int
+    """The piece that says how the run stands at its end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,37 +217,42 @@ class Gathered:
     rows: Indices
     """The row that each becomes a part of, ascending."""
     count: int
+    without: Indices | None = None
+    """How many of its first values each is taken without."""
 
     @property
     def lengths(self) -> Indices:
         found = np.zeros(self.count, dtype=np.int64)
-        np.add.at(found, self.rows, self._all_lengths[self.picked])
+        np.add.at(found, self.rows, self._lengths())
         return found
 
-    @property
-    def _all_lengths(self) -> Indices:
-        return _end_to_end([source.lengths for source in self.sources], np.int64)
+    def _lengths(self) -> Indices:
+        """Of what is picked."""
+        lengths = _end_to_end([source.lengths for source in self.sources], np.int64)[self.picked]
+        return lengths if self.without is None else lengths - self.without
 
     def windows(self) -> Iterator[Values]:
-        lengths = self._all_lengths[self.picked]
+        lengths = self._lengths()
         ends = np.cumsum(lengths)
         begin = 0
         while begin < self.picked.size:
             before = ends[begin] - lengths[begin]
             # A row longer than a window comes whole.
             end = max(begin + 1, int(np.searchsorted(ends, before + WINDOW, side="right")))
-            yield self._taken(self.picked[begin:end])
+            yield self._taken(slice(begin, end))
             begin = end
 
     def ragged(self) -> Ragged:
         """All of it; a view, where it is one file as it stands."""
-        as_it_stands = len(self.sources) == 1 and self.sources[0].starts.size == self.count + 1
+        whole = self.without is None or not self.without.any()
+        as_it_stands = whole and len(self.sources) == 1 and self.sources[0].starts.size == self.count + 1
         if as_it_stands and np.array_equal(self.picked, np.arange(self.count)):
             return self.sources[0]
         starts = np.concatenate([[0], np.cumsum(self.lengths)])
-        return Ragged(self._taken(self.picked), starts)
+        return Ragged(self._taken(slice(None)), starts)
 
-    def _taken(self, picked: Indices) -> Values:
+    def _taken(self, which: slice) -> Values:
+        picked = self.picked[which]
         borders = np.cumsum([0] + [source.starts.size - 1 for source in self.sources])
         source_of = np.searchsorted(borders, picked, side="right") - 1
         lengths = np.zeros(picked.size, dtype=np.int64)
@@ -190,6 +262,8 @@ class Gathered:
             starts = self.sources[k].starts
             begins[mine] = starts[picked[mine] - borders[k]]
             lengths[mine] = starts[picked[mine] - borders[k] + 1] - begins[mine]
+        if self.without is not None:
+            begins, lengths = begins + self.without[which], lengths - self.without[which]
         targets = np.cumsum(lengths) - lengths
         taken = np.empty(int(lengths.sum()), dtype=self.sources[0].values.dtype if self.sources else np.float64)
         for k in np.unique(source_of):
@@ -207,45 +281,10 @@ def _copy(source: Values, begins: Indices, target: Values, places: Indices, leng
     target[spans(places, lengths)] = source[spans(begins, lengths)]
 
 
-def chains_of(pieces: Indices, piece: dict[str, Any]) -> list[Indices]:
-    """The pieces of one run as chains without a gap, from the first on, each as long as can be.
-
-    A piece that lies within the rounds of a chain repeats them, and so does anything beside a run that is over.
-    """
-    chains = []
-    left = pieces
-    while left.size:
-        start = int(piece["begin"][left[0]])
-        chain = np.array(_chain(left, piece, start), dtype=np.int64)
-        chains.append(chain)
-        if piece["outcome"][chain[-1]] in _OVER and start == 0:
-            break
-        left = left[piece["round"][left] > piece["round"][chain[-1]]]
-    return chains
-
-
-def _chain(pieces: Indices, piece: dict[str, Any], start: int) -> list[int]:
-    """The pieces that lead furthest from a round without a gap; a failure counts where none goes on."""
-    further: dict[int, tuple[int, int]] = {}
-    """Where a piece begins: how far one gets from there, and by which piece."""
-    failures: dict[int, int] = {}
-    for number in reversed(pieces.tolist()):  # those that begin last come first
-        begin, end = int(piece["begin"][number]), int(piece["round"][number])
-        if end == begin:
-            failures[begin] = number
-            continue
-        over = piece["outcome"][number] in _OVER
-        reach = end if over else further.get(end, (end, 0))[0]
-        if reach >= further.get(begin, (0, 0))[0]:
-            further[begin] = reach, number
-    chain: list[int] = []
-    reached = start
-    while reached in further and not (chain and piece["outcome"][chain[-1]] in _OVER):
-        chain.append(further[reached][1])
-        reached = int(piece["round"][chain[-1]])
-    if reached in failures and not (chain and piece["outcome"][chain[-1]] in _OVER):
-        chain.append(failures[reached])
-    return chain
+def groups_of(pieces: Indices, piece: dict[str, Any]) -> list[Indices]:
+    """Pieces of one run, by their beginnings, in groups that touch or overlap."""
+    reach = np.maximum.accumulate(piece["round"][pieces])
+    return np.split(pieces, np.flatnonzero(piece["begin"][pieces][1:] > reach[:-1]) + 1)
 
 
 def uncovered(target: File, sources: Sequence[File]) -> int:
@@ -260,16 +299,21 @@ def uncovered(target: File, sources: Sequence[File]) -> int:
     there = pieces[0]
     order = np.lexsort((there["begin"], there["run"]))
     there = {name: column[order] for name, column in there.items()}
-    lacking = 0
+    # Rows of one run have a gap between them: where a piece is in one of them, so is all that it is joined to.
+    same = np.diff(there["run"]) == 0
+    lacking = int((same & (there["begin"][1:] <= there["round"][:-1])).sum())
     for piece in pieces[1:]:
-        low, high = (np.searchsorted(there["run"], piece["run"], side=side) for side in ("left", "right"))
-        found = np.zeros(low.size, dtype=bool)
-        over = np.isin(piece["outcome"], _OVER)
-        for step in range(int((high - low).max(initial=0))):
-            row = np.minimum(low + step, there["run"].size - 1)
-            fits = (there["begin"][row] <= piece["begin"]) & (there["round"][row] >= piece["round"])
-            found |= (low + step < high) & fits & (~over | np.isin(there["outcome"][row], _OVER))
-        lacking += int((~found).sum())
+        # The last row of the run that begins no later than the piece.
+        starts, start = (side["run"] * SPAN + side["begin"] for side in (there, piece))
+        row = np.maximum(np.searchsorted(starts, start, side="right") - 1, 0)
+        if starts.size == 0:
+            lacking += start.size
+            continue
+        fits = there["run"][row] == piece["run"]
+        fits &= (there["begin"][row] <= piece["begin"]) & (there["round"][row] >= piece["round"])
+        at_its_end = there["round"][row] == piece["round"]
+        fits &= ~at_its_end | (_STANDING[there["outcome"][row]] >= _STANDING[piece["outcome"]])
+        lacking += int((~fits).sum())
     return lacking
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import secrets
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from fastldp.sweeping.layout import OUTCOMES, RAGGED, File, Ragged, Tables, text
 from fastldp.sweeping.lock import Lock
 from fastldp.sweeping.merging import Merged, uncovered
 from fastldp.sweeping.setting import Card, canonical
-from fastldp.sweeping.work import Leg
+from fastldp.sweeping.work import COMPLETED, DIVERGED, Leg
 
 # So many files are merged where a merge costs little beside what was written.
 MANY_PARTS = 64
@@ -167,7 +167,9 @@ class Store:
     def confirm(self, keys: Sequence[str], outcome: NDArray[np.int8]) -> None:
         """Raise where the file does not have each run that was taken as finished, with its outcome."""
         there = Stored(self.path).standings(keys, outcome.shape[1])
-        lacking = int(((outcome != NOTHING) & (there.outcome != outcome)).sum())
+        over = np.isin(outcome, [OUTCOMES.index(COMPLETED), OUTCOMES.index(DIVERGED)])
+        absent = (outcome != NOTHING) & (there.outcome == NOTHING)
+        lacking = int((absent | (over & (there.outcome != outcome))).sum())
         if lacking:
             raise StoreError(
                 f"{self.path}: {lacking:,} runs that were finished are not in it; keep it, and report this"
@@ -178,11 +180,13 @@ class Store:
         with disk.in_words(self.path):
             sources = [_main(target)] if target.exists() else []
             sources += [file for part in parts if (file := _part(part)) is not None]
-            self._write(target, Merged(sources, in_order=in_order), in_order=in_order)
-            if lacking := uncovered(File(target), sources):
-                raise StoreError(
-                    f"{target}: {lacking:,} pieces of runs did not get there; the parts are kept; report this"
-                )
+
+            def check(draft: Path) -> None:
+                if lacking := uncovered(File(draft), sources):
+                    message = f"{lacking:,} pieces of runs would not get there; nothing was changed; report this"
+                    raise StoreError(f"{target}: {message}")
+
+            self._write(target, Merged(sources, in_order=in_order), in_order=in_order, check=check)
             for part in parts:
                 disk.remove(part)
 
@@ -190,10 +194,12 @@ class Store:
         self._count += 1
         return self.folder / f"part-{self._name}-{self._count:08d}.h5"
 
-    def _write(self, path: Path, tables: Tables, *, in_order: bool = False) -> None:
+    def _write(
+        self, path: Path, tables: Tables, *, in_order: bool = False, check: Callable[[Path], None] | None = None
+    ) -> None:
         with disk.in_words(self.path), disk.Draft(self.folder / f".tmp-{path.name}", self._mode) as draft:
             layout.write(draft, tables, in_order=in_order)
-            draft.publish(path, keep_mode=True)
+            draft.publish(path, keep_mode=True, check=check)
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
@@ -228,7 +234,7 @@ def files_of(path: str | os.PathLike[str]) -> list[File]:
                 raise
             continue
         # A list of a folder is not made in one moment: a part may have come and others gone meanwhile.
-        if last or not set(parts) - set(parts_of(path)):
+        if parts == parts_of(path):
             break
     for name, file in found:
         if file is None:

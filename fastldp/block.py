@@ -264,7 +264,7 @@ class Block:
             "weight": (1.0 / (self.program.parts(problem) * problem.sizes)).astype(self.dtype),
         }
         if isinstance(self.samples, Network):
-            shape = problem.n, 16, self.lanes
+            shape = problem.n, self.lanes, 16
             return LongRelease(**common, normals=aligned_zeros(shape), dithers=aligned_zeros(shape))
         if self.alone:
             shape = problem.n, self.lanes, problem.d + problem.d % 2

@@ -64,7 +64,7 @@ class LongRelease(NamedTuple):
     deviations: Floats  # (rounds of the call,)
     factors: Floats  # (n,)
     weight: Floats  # (n,)
-    normals: Floats  # (n, 16, lanes): those of as many groups of coordinates as there are lanes
+    normals: Floats  # (n, lanes, 16): those of as many groups of coordinates as there are lanes
     dithers: Floats  # the same
 
 
@@ -167,7 +167,7 @@ def _noise_of_rounds(
 def _noise_of_coordinates(
     now: Any, t: Any, purpose: Any, i: Any, d: Any, share: Any, state: Any, method: Any, release: Any
 ) -> Any:
-    several = 16 * release.normals.shape[2]
+    several = 16 * release.normals.shape[1]
     weight = load(release.weight, i)
     common = on_grid(load(release.deviations, now) * load(release.factors, i))
     # A last group of eight or fewer is made in another way, and so alone.
@@ -184,7 +184,7 @@ def _draw_groups(group: int, count: int, t: int, i: int, purpose: int, release: 
     """The noise of so many coordinates, a group of sixteen in each lane; of eight or fewer, in the first."""
     keep_apart()  # a function of its own, for the cipher's registers
     groups = lane_numbers(words_like(load(release.normals, 0, 0))) + np.uint32(group)
-    store_group(release.normals, release.dithers, i, 0, count, release.keys, groups, (t, i, purpose), False)
+    store_group(release.normals, release.dithers, i, 0, count, release.keys, groups, (t, i, purpose), True)
 
 
 @piece
@@ -196,7 +196,7 @@ def _release_drawn(
     for group in range((end - first + 15) // 16):
         begin = first + 16 * group
         for j in range(begin, min(begin + 16, end)):
-            normal, dither = load(release.normals, i, j - begin, group), load(release.dithers, i, j - begin, group)
+            normal, dither = load(release.normals, i, group, j - begin), load(release.dithers, i, group, j - begin)
             h = privatize(release.mode, load(state.gradient, share, j) * weight, common, normal, dither)
             take(i, j, h, state, method)
 

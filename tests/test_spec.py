@@ -404,7 +404,7 @@ def test_planning_computes_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_sampler_is_warned_of_where_it_spoils_a_promise() -> None:
     with pytest.warns(SamplerWarning, match="the promise holds for ideal normals only"):
-        read(with_line("epsilon = 1.0", "epsilon = 1e-9"))
+        read(with_line("epsilon = 1.0", "epsilon = 1e-12"))
 
 
 def test_a_setting_takes_less_than_a_kilobyte() -> None:

@@ -22,8 +22,6 @@ MOST_IN_MEMORY = 32 * 2**20
 # What holds a seed is its owner's alone, unless others are let in; then the umask decides.
 PRIVATE, SHARED = 0o600, 0o666
 
-_WHENCE = {io.SEEK_SET: "_start", io.SEEK_CUR: "_position", io.SEEK_END: "_size"}
-
 
 class Draft(io.RawIOBase):
     """A file in the making, in memory while it is small and under a temporary name after that.
@@ -36,7 +34,7 @@ class Draft(io.RawIOBase):
         self._temporary, self._mode = temporary, mode
         self._memory = bytearray()
         self._handle: int | None = None
-        self._start = self._position = self._size = 0
+        self._position = self._size = 0
         self._error: BaseException | None = None
 
     def publish(self, path: Path, *, keep_mode: bool = False, check: Callable[[Path], None] | None = None) -> None:
@@ -74,7 +72,7 @@ class Draft(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._position = offset + int(getattr(self, _WHENCE[whence]))
+        self._position = offset + (0, self._position, self._size)[whence]
         return self._position
 
     def tell(self) -> int:

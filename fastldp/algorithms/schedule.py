@@ -59,8 +59,6 @@ class Calibration:
     """(n,): how much more variance each worker needs than that one."""
     most: float
     """The largest Δ²/ρ of a worker."""
-    inverses: float
-    """The largest 2ρ/Δ², which is what 1/ξ² may add up to over the releases of a worker."""
 
 
 class Terms:
@@ -123,7 +121,7 @@ class Terms:
             raise BudgetError("epsilon", self.budget.epsilon, "so large that the noise vanishes; promise a smaller ε")
         least, factors = factors_of(total, self.rho)
         of_least = {"rho": float(self.rho[least]), "sensitivity": float(total[least])}
-        return Calibration(sensitivities, of_least, factors, float(needs.max()), 2 / float(needs.min()))
+        return Calibration(sensitivities, of_least, factors, float(needs.max()))
 
     def sampler_spoils(self, releases: int) -> bool:
         """Whether the sampler may take so much of what so many releases promise that there is no calibrating to it."""

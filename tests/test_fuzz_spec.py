@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import fuzzed_specs
+from fastldp.describing import canonical
 from fastldp.errors import FastLDPError, SpecError
 from fastldp.sweeping import spec
-from fastldp.sweeping.setting import canonical
 
 # Rounds whose noise is computed to see that it can be.
 FEW_ROUNDS = 10_000

@@ -18,6 +18,7 @@ from fastldp import algorithms, regularizers
 from fastldp.algorithms import Outline, Terms
 from fastldp.composite import Composite
 from fastldp.datasets.partitioning import WAYS, partition, sample
+from fastldp.describing import described, plain, section
 from fastldp.errors import ArgumentError, SpecError
 from fastldp.mlp import MLP
 from fastldp.planning.prior import Prior
@@ -35,10 +36,7 @@ from fastldp.sweeping.setting import (
     Setting,
     Subject,
     Wanted,
-    described,
     digest,
-    plain,
-    section,
     text_after_method,
     text_before_method,
 )

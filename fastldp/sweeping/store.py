@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import disk
+from fastldp.describing import canonical
 from fastldp.errors import ArgumentError, DamagedError, DamageWarning, StoreError
 from fastldp.sweeping import layout
 from fastldp.sweeping.layout import OUTCOMES, RAGGED, File, Ragged, Tables, texts
 from fastldp.sweeping.lock import Lock
 from fastldp.sweeping.merging import Merged, uncovered
-from fastldp.sweeping.setting import Card, canonical
+from fastldp.sweeping.setting import Card
 from fastldp.sweeping.work import COMPLETED, DIVERGED, Leg
 
 # So many files are merged where a merge costs little beside what was written.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fastldp.describing import described, section
 from fastldp.errors import ArgumentError, DataError
 from fastldp.planning.facts import Facts
 from fastldp.planning.prior import Prior
@@ -84,6 +87,12 @@ class Composite(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """A digest of samples and shards: the same data give the same, on every machine."""
+
+    @cached_property
+    def definition(self) -> str:
+        """A digest of all that defines it: data, shards, parameters and regularizer."""
+        text = section([self.fingerprint, self.parameters, described(self.regularizer)])
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     @abstractmethod

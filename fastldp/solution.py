@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -15,9 +16,10 @@ from numpy.typing import NDArray
 
 from fastldp import disk
 from fastldp.archives import digest_of, read_arrays
-from fastldp.errors import FileFormatError
+from fastldp.errors import ArgumentError, FileFormatError
 from fastldp.measures import Measures
 from fastldp.privacy.ledger import Ledger
+from fastldp.privacy.statement import SECRET
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,7 +104,7 @@ class Solution:
     """What was promised and spent; None for a solve without a budget, which is not private."""
     status: Status
     seed: int | None
-    """The seed given; None where the key came from the operating system and was not kept."""
+    """The seed given; None where the key came from the operating system, or a file was written without it."""
     seconds: float
     description: str
     measures: Measures
@@ -145,10 +147,12 @@ class Solution:
         if self.ledger is None:
             return "\n".join([*lines, "  none: no budget was given, the messages are not private"])
         if repetitions > 1:
+            spends = np.max(self.ledger.epsilon_of_all(repetitions))
             lines.append(
-                f"  {'repetitions':<15} the budget is that of one; whoever sees several sees several budgets spent"
+                f"  {'repetitions':<15} the budget is that of one; publishing all {repetitions} spends ε = {spends:.3g}"
             )
-        return "\n".join([*lines, self.ledger.summary()])
+        words = textwrap.wrap(self.ledger.statement(repetitions), 116, initial_indent="  ", subsequent_indent="  ")
+        return "\n".join([*lines, self.ledger.summary(), "", *words])
 
     def _columns(self) -> list[tuple[str, int, Array, Callable[[Array], str]]]:
         """What the table of the summary shows: a name, a width, the values, and what is written of several."""
@@ -174,25 +178,29 @@ class Solution:
 
         return plot_solution(self, ax)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to one .npz file, whole or not at all; `fastldp.load` reads it.
+    def save(self, path: str | os.PathLike[str], *, keep_seed: bool = False) -> None:
+        """Write everything but the seed to one .npz file, whole or not at all; `fastldp.load` reads it.
 
-        Where there is a seed the file is its owner's alone (mode 0600): with the seed noise can be taken off again.
+        With the seed the noise can be taken off again. A file that keeps it is its owner's alone (mode 0600), and says
+        so first.
         """
+        if not isinstance(keep_seed, bool):
+            raise ArgumentError("keep_seed", keep_seed, "give True or False")
+        seed = self.seed if keep_seed else None
         target = disk.target_of(path)
         # Short, for the target's name may be as long as the system allows already.
         temporary = target.with_name(f".fastldp-{secrets.token_hex(8)}")
-        with disk.Draft(temporary, disk.SHARED if self.seed is None else disk.PRIVATE) as draft:
-            arrays = self._arrays()
+        with disk.Draft(temporary, disk.SHARED if seed is None else disk.PRIVATE) as draft:
+            arrays = self._arrays(seed)
             np.savez_compressed(draft, **arrays | {DIGEST: digest_of(arrays)})
             draft.publish(target)
 
-    def _arrays(self) -> dict[str, Any]:
+    def _arrays(self, seed: int | None) -> dict[str, Any]:
         """Everything, as arrays by name."""
-        header = {
+        header = ({} if seed is None else {"secret": SECRET}) | {
             "format": FORMAT,
             "status": [self.status.outcome.value, self.status.round, self.status.message],
-            "seed": None if self.seed is None else str(self.seed),
+            "seed": None if seed is None else str(seed),
             "seconds": self.seconds,
             "description": self.description,
             "private": self.ledger is not None,
@@ -203,11 +211,12 @@ class Solution:
         if self.messages is not None:
             content |= {name: getattr(self, name) for name in WATCHED}
         if self.ledger is not None:
+            content[STATEMENT] = self.ledger.statement(len(self.workers))
             content |= {LEDGER + name: value for name, value in self.ledger.to_dict().items()}
         return {name: np.asarray(value) for name, value in content.items()}
 
 
-HEADER, DIGEST = "header", "digest"
+HEADER, DIGEST, STATEMENT = "header", "digest", "statement"
 SAVED = ("workers", "rounds", "consensus", "distance", "means", "objective")
 WATCHED = ("messages", "broadcasts")
 MEASURE, LEDGER = "measure_", "ledger_"

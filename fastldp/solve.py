@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import signal
 import sys
 import threading
@@ -22,8 +21,8 @@ from fastldp.algorithms import Algorithm, PrimalDual
 from fastldp.block import Runs
 from fastldp.composite import LARGEST_ENTRY, Composite
 from fastldp.errors import ArgumentError, DivergedError, InterruptedSolve, OptimumError, OptimumWarning, SamplerWarning
-from fastldp.kernels.chacha import key_of
 from fastldp.measures import Measures
+from fastldp.noise import Noise, identity
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger
 from fastldp.recording import Record, Timetable, timetable
@@ -46,6 +45,7 @@ def solve(
     algorithm: Algorithm | None = None,
     repetitions: int = 1,
     seed: int | None = None,
+    common_noise: bool = False,
     x0: ArrayLike | None = None,
     record: Record = None,
     n_jobs: int | None = None,
@@ -60,8 +60,11 @@ def solve(
     rounds : T. The variances are allocated for this horizon.
     algorithm : `PrimalDual()`, the paper's method, where it is not given; or `DPFedAvg`, `DPScaffold`, `ISRLDP`.
     repetitions : independent runs, each with noise of its own.
-    seed : the same seed gives the same bits, on any number of threads. None takes a key from the operating
-        system and does not keep it, as a deployment should: who knows the seed can take the noise off.
+    seed : the same run has the same bits under the same seed, on any number of threads, and any other run has other
+        noise. None takes a key from the operating system and does not keep it, as a deployment should: who knows the
+        seed can take the noise off.
+    common_noise : whether all runs of this seed have the same noise, whatever else differs between them, for
+        comparisons. Of runs with noise in common no more than one may ever be published.
     x0 : the start, for all workers; zero (of a network its seeded start), or the point of the regularizer's set
         nearest to it.
     record : `Every(k)`, a list of rounds, or `Final()`; `Messages(worker)` keeps that worker's messages, alone
@@ -90,17 +93,16 @@ def solve(
     memory.refuse_beyond("rounds", 8 * ARRAYS_OF_ROUNDS * rounds, "ask for fewer rounds")
     wanted = timetable(record, rounds, problem.n)
     start = starting_point(problem, x0)
+    noise = Noise.checked(seed, common_noise)
     began = time.perf_counter()
-    schedule = method.schedule(problem, budget, rounds)
+    schedule = method.schedule(problem, budget, rounds).noised(noise.origin)
     _refuse_what_cannot_fit(problem, wanted, rounds, schedule.program.releases(rounds), repetitions)
     warn_of_sampler(schedule.ledger)
     optimum = optimum_or_nan(problem)
-    seed = None if seed is None else int(seed)
-    secret = secrets.randbits(256) if seed is None else seed
-    keys = np.stack([key_of(secret, repetition) for repetition in range(repetitions)])
+    keys = noise.keys(range(repetitions), lambda: identity(problem, method, budget, rounds, start))
     runs = Runs(problem, schedule, start, keys, wanted, optimum)
     execute(problem, [runs], n_jobs=n_jobs, progress=progress)
-    solution = _solution(runs, method, seed, seconds=time.perf_counter() - began)
+    solution = _solution(runs, method, noise.seed, seconds=time.perf_counter() - began)
     if throw and solution.status.outcome is Outcome.DIVERGED:
         raise DivergedError(solution)
     if throw and solution.status.outcome is Outcome.INTERRUPTED:

@@ -97,8 +97,9 @@ def tune(
 ) -> Tuned:
     """Try every setting of a grid, all in lanes together, and rank them by their mean final error.
 
-    The noise is that of repetitions no solve ever has, with the same seed or another, so that what a solve with the
-    winner reports is not the luck it won by. Trying settings on private data spends a budget each: tune on public data.
+    All have the same noise, that of repetitions no solve ever has, with the same seed or another, so that what a solve
+    with the winner reports is not the luck it won by. Trying settings on private data spends a budget each: tune on
+    public data.
 
     Parameters
     ----------
@@ -129,6 +130,7 @@ def tune(
     repetitions = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
     kept = 8 * len(methods) * len(horizons) * (repetitions * (problem.n + 1) * problem.d + 6 * max(horizons))
     memory.refuse_beyond("algorithm_grid", kept, "try fewer settings, horizons or repetitions at once")
+    # In common, so that the settings differ in nothing but themselves; only their errors leave this function.
     secret = secrets.randbits(256) if seed is None else int(seed)
     keys = np.stack([key_of(secret, FIRST_REPETITION + repetition) for repetition in range(repetitions)])
     start, optimum = starting_point(problem, None), optimum_or_nan(problem)

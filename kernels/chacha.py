@@ -14,9 +14,9 @@ from fastldp.kernels.jit import formula
 from fastldp.kernels.simd import broadcast, load_as, rotate_left
 
 
-def key_of(seed: int, repetition: int) -> NDArray[np.uint32]:
-    """The key of one run, 8 words: other seeds and repetitions give unrelated keys."""
-    material = seed.to_bytes(32, "little") + repetition.to_bytes(8, "little")
+def key_of(seed: int, repetition: int, run: bytes = b"") -> NDArray[np.uint32]:
+    """The key of one run, 8 words: other seeds, repetitions and digests of runs give unrelated keys."""
+    material = seed.to_bytes(32, "little") + repetition.to_bytes(8, "little") + run
     digest = hashlib.blake2b(material, digest_size=32, person=b"fastldp noise v1").digest()
     return np.frombuffer(digest, dtype="<u4").astype(np.uint32)
 

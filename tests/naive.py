@@ -50,9 +50,9 @@ def chacha20_block(key: list[int], words: tuple[int, int, int, int]) -> list[int
     return [(mixed + first) & MASK for mixed, first in zip(state, initial, strict=True)]
 
 
-def key_of(seed: int, repetition: int) -> list[int]:
-    """The key of a run: blake2b of (seed, repetition) as 8 little-endian words."""
-    material = seed.to_bytes(32, "little") + repetition.to_bytes(8, "little")
+def key_of(seed: int, repetition: int, run: bytes = b"") -> list[int]:
+    """The key of a run: blake2b of (seed, repetition, digest of the run) as 8 little-endian words."""
+    material = seed.to_bytes(32, "little") + repetition.to_bytes(8, "little") + run
     digest = hashlib.blake2b(material, digest_size=32, person=b"fastldp noise v1").digest()
     return [int.from_bytes(digest[4 * i : 4 * i + 4], "little") for i in range(8)]
 

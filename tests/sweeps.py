@@ -50,10 +50,13 @@ def spec(
     problem: str = "",
     budget: str = "epsilon = 4.0\ndelta = 1e-3",
     record: str = "every = 7",
+    noise: str = "",
 ) -> str:
     """A specification of some of METHODS, or of methods written out."""
     head = f"rounds = {rounds}\nrepetitions = {repetitions}\nseed = {seed}\n"
     tables = f"[data]\n{data}\n[problem]\nworkers = 4\nl2 = 0.1\n{problem}\n[record]\n{record}\n"
+    if noise:
+        tables += f"[noise]\n{noise}\n"
     if budget:
         tables += f"[budget]\n{budget}\n"
     return head + tables + "".join(f"[[method]]\n{METHODS.get(name, name)}\n" for name in methods or ("isrl",))

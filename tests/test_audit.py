@@ -15,7 +15,7 @@ from scipy import stats
 import cases
 import fastldp as fl
 import naive
-from fastldp import block, figures
+from fastldp import block, figures, noise
 from fastldp.algorithms import schedule
 from fastldp.auditing import evidence, pair
 from fastldp.auditing.adversary import View, look
@@ -74,7 +74,7 @@ def test_sparse_data_and_budgets_of_each_worker() -> None:
 def test_the_adversary_finds_the_noise_that_was_added() -> None:
     """Reading the messages backwards gives the oracle's normals, up to the dither and the rounding to the grid."""
     case = cases.make("l1_ball", sizes=(5, 7, 4))
-    run = fl.solve(case.problem, BUDGET, rounds=6, repetitions=3, seed=9, record=fl.Messages(2))
+    run = fl.solve(case.problem, BUDGET, rounds=6, repetitions=3, seed=9, common_noise=True, record=fl.Messages(2))
     assert run.ledger is not None
     assert run.messages is not None
     assert run.broadcasts is not None
@@ -242,9 +242,8 @@ def test_half_the_sensitivity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_seed_that_is_ignored_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["fastldp.solve"]  # the name in the package is the function
-    right = module.key_of
-    monkeypatch.setattr(module, "key_of", lambda seed, repetition: right(0, repetition))
+    right = noise.key_of
+    monkeypatch.setattr(noise, "key_of", lambda seed, repetition, run: right(0, repetition))
     found = findings(2000)
     assert "between the two inputs" in found
     assert "between seeds" in found

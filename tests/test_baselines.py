@@ -78,7 +78,9 @@ def test_trajectories_are_the_oracles(name: str, sizes: str, layout: str, repeti
 @pytest.mark.parametrize("method", ["isrl", "isrl_accelerated", "isrl_tail"])
 def test_isrl_projects(name: str, method: str) -> None:
     case = cases.make(name, loss="squared", gradient_bound=0.8)
-    run = fl.solve(case.problem, BUDGET, rounds=ROUNDS, algorithm=METHODS[method], repetitions=2, seed=5)
+    run = fl.solve(
+        case.problem, BUDGET, rounds=ROUNDS, algorithm=METHODS[method], repetitions=2, seed=5, common_noise=True
+    )
     clipped = fl.ISRLDP(0.5, 0.8, METHODS[method].accelerated, METHODS[method].tail_average)  # type: ignore[union-attr]
     expected = answers(case, clipped, deviations_of(run, 3), 5, 1, ROUNDS)
     np.testing.assert_allclose(run.means[1], expected, rtol=1e-10, atol=1e-11)
@@ -87,7 +89,7 @@ def test_isrl_projects(name: str, method: str) -> None:
 @pytest.mark.parametrize("name", ["fedavg_clipped", "scaffold_warm", "isrl_tail"])
 def test_single_precision(name: str) -> None:
     case, method = cases.make("zero", dtype="float32"), METHODS[name]
-    run = fl.solve(case.problem, BUDGET, rounds=ROUNDS, algorithm=method, repetitions=18, seed=5)
+    run = fl.solve(case.problem, BUDGET, rounds=ROUNDS, algorithm=method, repetitions=18, seed=5, common_noise=True)
     expected = answers(case, method, deviations_of(run, 3), 5, 17, ROUNDS)
     np.testing.assert_allclose(run.means[17], expected, atol=1e-4 * np.abs(expected).max())
 
@@ -138,7 +140,15 @@ def test_ledgers_count_every_release(name: str, releases: int, accounting: str) 
 def test_messages_are_the_releases() -> None:
     """Noisy gradients on their grid: the k-th local step's of round t, the warm start's first."""
     case = cases.make("zero")
-    run = fl.solve(case.problem, BUDGET, rounds=3, algorithm=METHODS["scaffold_warm"], seed=5, record=fl.Messages(1))
+    run = fl.solve(
+        case.problem,
+        BUDGET,
+        rounds=3,
+        algorithm=METHODS["scaffold_warm"],
+        seed=5,
+        common_noise=True,
+        record=fl.Messages(1),
+    )
     assert run.ledger is not None
     assert run.messages is not None
     halves = run.messages[0] / (run.ledger.grids[0] / 2)

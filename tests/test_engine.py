@@ -44,7 +44,16 @@ def test_every_path_is_the_oracles(path: str, layout: str, name: str, monkeypatc
     repetitions, threads = PATHS[path]
     case = cases.make(name, layout=layout, sizes=UNEQUAL)
     record = [fl.Messages(2), fl.Every(5)]
-    run = fl.solve(case.problem, BUDGET, rounds=21, repetitions=repetitions, seed=4, n_jobs=threads, record=record)
+    run = fl.solve(
+        case.problem,
+        BUDGET,
+        rounds=21,
+        repetitions=repetitions,
+        seed=4,
+        common_noise=True,
+        n_jobs=threads,
+        record=record,
+    )
     history = trajectory(case, run, repetitions - 1)
     scale = np.abs(history.x).max()
     np.testing.assert_allclose(run.workers[-1], history.x[-1], rtol=1e-12, atol=1e-12 * scale)
@@ -74,8 +83,10 @@ def test_blocks_of_two_lines(
     monkeypatch.setattr(gradient, "order_by_columns", noted)
     case = cases.make(name, layout="csr", sizes=UNEQUAL, dtype=dtype)
     record = [fl.Messages(2), fl.Every(4)]
-    run = fl.solve(case.problem, BUDGET, rounds=9, repetitions=35, seed=4, n_jobs=threads, record=record)
-    few = fl.solve(case.problem, BUDGET, rounds=9, repetitions=8, seed=4, n_jobs=1, record=record)
+    run = fl.solve(
+        case.problem, BUDGET, rounds=9, repetitions=35, seed=4, common_noise=True, n_jobs=threads, record=record
+    )
+    few = fl.solve(case.problem, BUDGET, rounds=9, repetitions=8, seed=4, common_noise=True, n_jobs=1, record=record)
     assert ordered == ([gradient.TILE] if dtype == "float64" and least_in_column == 0 else [])
     for values, same in ((run.workers, few.workers), (run.means, few.means), (run.distance, few.distance)):
         np.testing.assert_array_equal(values[:8], same)
@@ -95,7 +106,7 @@ def test_single_precision_follows_the_oracle(path: str, layout: str, monkeypatch
     monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
     repetitions, threads = PATHS[path]
     case = cases.make("box_l1", layout=layout, sizes=UNEQUAL, dtype="float32")
-    run = fl.solve(case.problem, BUDGET, rounds=21, repetitions=repetitions, seed=4, n_jobs=threads)
+    run = fl.solve(case.problem, BUDGET, rounds=21, repetitions=repetitions, seed=4, common_noise=True, n_jobs=threads)
     assert run.ledger is not None
     assert np.isnan(run.ledger.grids).all()
     assert np.isnan(run.ledger.sampler_delta)
@@ -277,7 +288,7 @@ def test_packing_is_longest_first_and_keeps_kinds_apart() -> None:
 def test_tiny_shards_do_not_fill_memory_with_padding() -> None:
     case = cases.make("box_l1", sizes=(1,) * 30)
     assert block.padding(case.problem) == 8.0
-    run = fl.solve(case.problem, BUDGET, rounds=15, seed=4)
+    run = fl.solve(case.problem, BUDGET, rounds=15, seed=4, common_noise=True)
     history = trajectory(case, run, 0)
     np.testing.assert_allclose(run.workers[0], history.x[-1], rtol=1e-12, atol=1e-12 * np.abs(history.x).max())
 

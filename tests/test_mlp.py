@@ -176,7 +176,9 @@ def test_the_papers_method_is_the_oracles(repetitions: int) -> None:
 
 def test_single_precision_products_follow_the_oracle_on_the_grid() -> None:
     problem = make(regularizer=G)
-    run = fl.solve(problem, BUDGET, rounds=9, algorithm=fl.PrimalDual(step=0.8), seed=5, record=fl.Messages(1))
+    run = fl.solve(
+        problem, BUDGET, rounds=9, algorithm=fl.PrimalDual(step=0.8), seed=5, common_noise=True, record=fl.Messages(1)
+    )
     history = naive.primal_dual(
         shards(), WIDTHS, 0.0, NAIVE_G, G.prox(problem.start(), 0.0), 0.8, noise_of(run, problem, 9), 5, 0, clip=0.8
     )
@@ -212,11 +214,11 @@ def test_fedavg_and_scaffold_are_the_oracles() -> None:
     problem = make(l2=0.02)
     start: dict[str, Any] = {"x0": problem.start(), "step": 0.3, "local_steps": 2, "server_step": 0.9, "rounds": 3}
     rest: dict[str, Any] = {"seed": 5, "repetition": 0, "clip": 0.8}
-    run = fl.solve(problem, BUDGET, rounds=3, algorithm=fl.DPFedAvg(0.3, 2, server_step=0.9), seed=5)
+    run = fl.solve(problem, BUDGET, rounds=3, algorithm=fl.DPFedAvg(0.3, 2, server_step=0.9), seed=5, common_noise=True)
     reference = naive.fedavg(shards(), WIDTHS, 0.02, deviations=noise_of(run, problem, 6)[:, 0], **start, **rest)
     np.testing.assert_allclose(run.x[0], reference.x[-1], atol=TOLERANCE)
     method = fl.DPScaffold(0.3, 2, server_step=0.9, warm_start=True)
-    run = fl.solve(problem, BUDGET, rounds=3, algorithm=method, seed=5)
+    run = fl.solve(problem, BUDGET, rounds=3, algorithm=method, seed=5, common_noise=True)
     deviations = noise_of(run, problem, 8)[:, 0]
     varied = naive.scaffold(shards(), WIDTHS, 0.02, deviations=deviations, **start, **rest, warm_start=True)
     np.testing.assert_allclose(run.x[0], varied.x[-1], atol=TOLERANCE)
@@ -224,7 +226,9 @@ def test_fedavg_and_scaffold_are_the_oracles() -> None:
 
 def test_isrl_is_the_oracles() -> None:
     problem = make(regularizer=fl.L2Ball(2.5), l2=0.02)
-    run = fl.solve(problem, BUDGET, rounds=5, algorithm=fl.ISRLDP(0.3, clip=0.5, tail_average=2), seed=5)
+    run = fl.solve(
+        problem, BUDGET, rounds=5, algorithm=fl.ISRLDP(0.3, clip=0.5, tail_average=2), seed=5, common_noise=True
+    )
     x0 = problem.regularizer.prox(problem.start(), 0.0)
     deviations = noise_of(run, problem, 5)[:, 0]
     reference = naive.isrl(shards(), WIDTHS, 0.02, naive.l2_ball(2.5), x0, 0.3, deviations, 5, 5, 0, clip=0.5)

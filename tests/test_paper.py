@@ -28,6 +28,7 @@ def test_static_allocation_deteriorates_and_dynamic_levels_off(problem: fl.Probl
             algorithm=fl.PrimalDual(allocation=allocation),
             repetitions=REPETITIONS,
             seed=0,
+            common_noise=True,
             record=fl.Final(),
         )
         errors = run.optimality[:, -1]

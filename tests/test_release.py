@@ -108,7 +108,9 @@ def test_the_law_of_a_coarse_release_is_the_ideal_one(drawn: tuple[Array, Array]
 def test_every_message_comes_from_the_grid(sizes: tuple[int, ...], repetitions: int) -> None:
     case = cases.make("box_l1", sizes=sizes)
     worker = 1
-    run = fl.solve(case.problem, BUDGET, rounds=40, repetitions=repetitions, seed=3, record=fl.Messages(worker))
+    run = fl.solve(
+        case.problem, BUDGET, rounds=40, repetitions=repetitions, seed=3, common_noise=True, record=fl.Messages(worker)
+    )
     assert run.ledger is not None
     assert run.messages is not None
     n, step = case.problem.n, case.problem.step_limit
@@ -129,7 +131,7 @@ def test_every_message_comes_from_the_grid(sizes: tuple[int, ...], repetitions: 
 def test_the_grid_costs_nothing_to_speak_of() -> None:
     """The same noise with and without the grid: the errors differ by far less than those of two seeds do."""
     case = cases.make("box_l1")
-    run = fl.solve(case.problem, BUDGET, rounds=60, repetitions=4, seed=2, record=fl.Final())
+    run = fl.solve(case.problem, BUDGET, rounds=60, repetitions=4, seed=2, common_noise=True, record=fl.Final())
     assert run.ledger is not None
     deviations = np.broadcast_to(np.sqrt(run.ledger.variances), (3, 60))
     given = case.shards, case.loss, case.l2, case.g, np.zeros(9), case.problem.step_limit, deviations, 2

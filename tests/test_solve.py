@@ -66,7 +66,9 @@ def assert_same_trajectory(case: cases.Case, run: fl.Solution, repetition: int, 
 def test_noisy_trajectory_is_the_oracles(name: str, loss: str, layout: str, sizes: tuple[int, ...]) -> None:
     clip = 0.8 if (loss, name) == ("squared", "zero") else None
     case = cases.make(name, loss=loss, layout=layout, sizes=sizes, gradient_bound=clip)
-    run = fl.solve(case.problem, BUDGET, rounds=12, repetitions=3, seed=11, record=[fl.Messages(1), fl.Every(5)])
+    run = fl.solve(
+        case.problem, BUDGET, rounds=12, repetitions=3, seed=11, common_noise=True, record=[fl.Messages(1), fl.Every(5)]
+    )
     assert run.rounds.tolist() == [5, 10, 12]
     assert_same_trajectory(case, run, repetition=2, clip=clip or np.inf)
 
@@ -84,10 +86,10 @@ def test_clipped_trajectory_is_the_oracles(layout: str) -> None:
 def test_per_worker_budgets_and_variances_of_the_callers_own() -> None:
     case = cases.make("box_l1", sizes=UNEQUAL)
     budget = fl.Budget(np.array([0.5, 1.0, 2.0, 4.0]), 1e-4, "gdp")
-    assert_same_trajectory(case, fl.solve(case.problem, budget, rounds=10, seed=5), 0)
+    assert_same_trajectory(case, fl.solve(case.problem, budget, rounds=10, seed=5, common_noise=True), 0)
     case = cases.make("box_l1")
     own = fl.PrimalDual(allocation=np.linspace(900.0, 300.0, 10))
-    assert_same_trajectory(case, fl.solve(case.problem, BUDGET, rounds=10, seed=5, algorithm=own), 0)
+    assert_same_trajectory(case, fl.solve(case.problem, BUDGET, rounds=10, seed=5, common_noise=True, algorithm=own), 0)
 
 
 def test_noise_differs_between_workers_rounds_repetitions_and_seeds() -> None:

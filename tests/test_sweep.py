@@ -81,7 +81,7 @@ def test_the_ledger_of_a_run_is_that_of_solve(tmp_path: Path) -> None:
     budget = "epsilon = [[1.0, 2.0, 3.0, 4.0]]\ndelta = 1e-3\naccounting = 'gdp'"
     sweeps.run(sweeps.spec("primal_dual", rounds="20", budget=budget), tmp_path / "r.h5")
     problem = fl.Problem(*sweeps.DATA["tiny"], workers=4, l2=0.1)
-    solution = fl.solve(problem, fl.Budget(np.array([1.0, 2.0, 3.0, 4.0]), 1e-3, "gdp"), rounds=20)
+    solution = fl.solve(problem, fl.Budget(np.array([1.0, 2.0, 3.0, 4.0]), 1e-3, "gdp"), rounds=20, seed=3)
     ledger = fl.results(tmp_path / "r.h5").where(allocation="dynamic")[0].ledger
     assert ledger is not None
     assert solution.ledger is not None
@@ -423,7 +423,7 @@ GOLDEN = {
 
 @pytest.mark.parametrize("name", list(sweeps.METHODS))
 def test_numbers_are_those_of_this_version_of_the_method(name: str, tmp_path: Path) -> None:
-    sweeps.run(sweeps.spec(name, rounds="30", repetitions=2), tmp_path / "r.h5")
+    sweeps.run(sweeps.spec(name, rounds="30", repetitions=2, noise="common = true"), tmp_path / "r.h5")
     found = [run.x.sum() for run in fl.results(tmp_path / "r.h5")]
     remedy = "raise `version` of the method if this changes, so that sweeps do not mix old numbers and new ones"
     np.testing.assert_allclose(found, GOLDEN[name], rtol=1e-12, err_msg=remedy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,10 @@ class Schedule:
     """(n,): what worker i multiplies ξ_t by."""
     ledger: Ledger | None
     program: Program
+
+    def noised(self, origin: str) -> Schedule:
+        """The same, with a ledger that says where the noise comes from."""
+        return self if self.ledger is None else replace(self, ledger=replace(self.ledger, noise=origin))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

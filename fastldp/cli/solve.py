@@ -17,6 +17,7 @@ from fastldp.algorithms import ALLOCATIONS
 from fastldp.datasets import PAPER_ROWS
 from fastldp.privacy import METHODS
 from fastldp.problem import HALF
+from fastldp.sweeping.setting import FROM_OS
 
 PLANNED, THEOREM = "planned", "theorem"
 
@@ -58,11 +59,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--rounds", type=int, default=3000, help="T (%(default)s)")
     parser.add_argument("--repetitions", type=int, default=20, help="independent runs (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the noise (%(default)s)")
+    parser.add_argument(
+        "--seed", type=_seed, default=0, help="of the noise, or os: a key that nobody knows or can repeat (%(default)s)"
+    )
     parser.add_argument("--jobs", type=int, help="cores to use (all)")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write a picture: .png, .pdf or .svg")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write everything, for fastldp.load")
+    parser.add_argument("--keep-seed", action="store_true", help="save it too: the file is then yours alone to read")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+
+
+def _seed(text: str) -> int | None:
+    """A number, or a word."""
+    try:
+        return None if text == FROM_OS else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, nor {FROM_OS}") from None
 
 
 def _step(text: str) -> float | str:
@@ -120,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
         written.append(f"picture  {arguments.plot}")
     if arguments.save:
         arguments.save.parent.mkdir(parents=True, exist_ok=True)
-        solution.save(arguments.save)
+        solution.save(arguments.save, keep_seed=arguments.keep_seed)
         written.append(f"results  {arguments.save}")
     bounds = _bounds(problem, budget, method, solution)
     if arguments.json:
@@ -208,7 +220,6 @@ def _as_json(run: fl.Solution, bounds: dict[str, Any]) -> dict[str, Any]:
         "optimality_bound": lemma and [lemma["optimality_scale"] * error for error in lemma["error_bound"]],
         "theory": bounds,
         "seconds": run.seconds,
-        "seed": run.seed,
         "status": run.status.outcome.value,
         "ledger": {
             "accounting": ledger.accounting,
@@ -221,6 +232,8 @@ def _as_json(run: fl.Solution, bounds: dict[str, Any]) -> dict[str, Any]:
             "bound_source": ledger.bound_source,
             "allocation": ledger.allocation,
             "plan": ledger.plan,
+            "noise": ledger.noise,
+            "statement": ledger.statement(len(run.workers)),
         },
     }
 

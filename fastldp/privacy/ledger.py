@@ -13,18 +13,28 @@ from numpy.typing import NDArray
 from fastldp.privacy import sampler
 from fastldp.privacy.allocation import SUM_ERROR, spent
 from fastldp.privacy.conversions import delta_of, epsilon_of, rho_of
+from fastldp.privacy.statement import statement
+from fastldp.validation import integer
 
 Array = NDArray[np.float64]
 
 UNIT_ROUNDOFF = 2.0**-53
 ADJACENCY = "replace one sample's gradient (local: the server is not trusted)"
 
+# Where noise can come from.
+OS, SEEDED, COMMON, UNKNOWN = "os", "seeded", "common", ""
+ORIGINS = {
+    OS: "from the operating system; the key was not kept",
+    SEEDED: "seeded: private only while the seed is secret and used for this run alone",
+    COMMON: "seeded, and the same in all runs of the seed: private only while it is secret and no other run is shown",
+    UNKNOWN: "no run was made, or it was not written down",
+}
 BOUND_SOURCES = {
     "data": "the largest row",
     "set": "the largest over the rows and the regularizer's bounded set",
-    "public": "public, given by the caller and enforced by clipping each sample's gradient",
+    "public": "public, from row_bound=, gradient_bound= or clip=, and enforced on each sample's gradient",
 }
-READ_OFF = ": a leak of its own, customary in papers; to deploy, give gradient_bound= and, if named here, step="
+READ_OFF = ": a leak of its own, customary in papers; to deploy, give row_bound= or gradient_bound=, and step= if named"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +92,8 @@ class Ledger:
     """What a planned step was planned by, and the error it was chosen for; empty where nothing was planned."""
     sampler_version: int = 1
     """Which sampler made the noise: the first where a file does not say."""
+    noise: str = UNKNOWN
+    """Where the noise came from: ``"os"``, ``"seeded"``, ``"common"``, or nothing where no run was made of it."""
 
     @property
     def epsilon(self) -> float | Array:
@@ -214,8 +226,23 @@ class Ledger:
     @property
     def spent_epsilon(self) -> float | Array:
         """ε at δ recomputed from the variances and sensitivities of the run."""
-        spends = {rho: epsilon_of(rho, self.delta, self.accounting) for rho in set(self._spent().tolist())}
-        return _one_or_all(np.array([spends[rho] for rho in self._spent().tolist()]))
+        return self.epsilon_of_all(1)
+
+    def epsilon_of_all(self, repetitions: int) -> float | Array:
+        """ε at δ of publishing so many repetitions of the run, each with noise of its own: their ρ add up."""
+        count = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
+        return _one_or_all(
+            _each(lambda rho: epsilon_of(count * rho, self.delta, self.accounting), self._spent().tolist())
+        )
+
+    @property
+    def mu(self) -> float | Array:
+        """μ of Gaussian differential privacy: ideal releases are as hard to tell apart as N(0, 1) from N(μ, 1)."""
+        return _one_or_all(np.sqrt(2 * self._spent()))
+
+    def statement(self, repetitions: int = 1) -> str:
+        """The promise as a paragraph for people; of several repetitions also what publishing all of them spends."""
+        return statement(self, repetitions)
 
     def _spent(self) -> Array:
         # Σ Δ²/(2 factor ξ²): the sum over rounds is common to all workers.
@@ -233,6 +260,7 @@ class Ledger:
             ("read off data", self.read_off_data + READ_OFF if self.read_off_data else "nothing"),
             ("sensitivity", f"{_range(self.sensitivities.total)} a release{self._manner()}"),
             ("releases", f"{self.releases:,} a worker, of {self.dimension:,} numbers"),
+            ("noise", ORIGINS[self.noise]),
             ("sampler", self._sampler()),
             ("variances", f"{self.allocation}, {_range(np.array(variances))}"),
         ]

@@ -20,7 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import DamagedError, FileFormatError
+from fastldp.privacy.statement import SECRET
 from fastldp.sweeping import sealing
+from fastldp.sweeping.setting import FROM_OS
 from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING
 
 FORMAT, SCHEMA = "fastldp sweep", 2
@@ -59,6 +61,11 @@ COMPRESSED_FROM = 4096
 MOST_COPIED = 64 * 2**20
 # So many runs, and settings, are named where they were damaged.
 NAMED = 2
+
+PROMISE = (
+    "The ledger of a setting has what each of its runs promised and spent; in words, fastldp.results(path)[k].ledger"
+    ".statement(). Whoever sees several runs sees several budgets spent"
+)
 
 Values = NDArray[Any]
 
@@ -329,6 +336,7 @@ def _readable(path: str) -> Iterator[None]:
 def write(file: io.RawIOBase, tables: Tables, *, in_order: bool = False) -> None:
     """A whole file, sealed; long columns are written a window at a time. In order, readers need not sort it."""
     with h5py.File(file, "w") as root:
+        root.attrs["privacy"] = about_privacy(tables.texts("parameters"))
         root.attrs["format"], root.attrs["schema"], root.attrs["sorted"] = FORMAT, SCHEMA, in_order
         for name in SETTING_TEXTS:
             _put(root, f"settings/{name}", tables.texts(name))
@@ -344,6 +352,16 @@ def write(file: io.RawIOBase, tables: Tables, *, in_order: bool = False) -> None
             _put(root, "runs/optimality", ends["consensus"] + ends["distance"])
         _put(root, "sessions", texts(tables.sessions))
     sealing.seal(file)
+
+
+def about_privacy(parameters: Values) -> str:
+    """What the root of a file says first: whether its noise can be taken off again, and what its ledgers promise."""
+    return f"{SECRET}. {PROMISE}" if holds_seeds(parameters) else PROMISE
+
+
+def holds_seeds(parameters: Values) -> bool:
+    """Whether any of these settings has a seed."""
+    return not np.char.endswith(parameters, f'"seed":"{FROM_OS}"}}'.encode()).all()
 
 
 def texts(items: Sequence[bytes]) -> Values:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError, MissingExtraError, StoreError
 from fastldp.privacy.ledger import Ledger
+from fastldp.privacy.statement import SECRET
 from fastldp.sweeping.layout import (
     MEASURED,
     OUTCOMES,
@@ -24,6 +25,7 @@ from fastldp.sweeping.layout import (
     RUN_NUMBERS,
     SETTING_TEXTS,
     Ragged,
+    holds_seeds,
     spans,
 )
 from fastldp.sweeping.merging import Merged
@@ -309,7 +311,8 @@ class Results:
         """Outcomes, what varies, and the mean final error of each setting, as an aligned table."""
         there = {name: int((self._outcomes == name).sum()) for name in OUTCOMES}
         counts = ", ".join(f"{count:,} {name}" for name, count in there.items() if count)
-        lines = [f"{len(self):,} runs of {np.unique(self._settings).size:,} settings: {counts or 'none'}", ""]
+        secret = [f"{SECRET}."] if holds_seeds(self._loaded.texts("parameters")) else []
+        lines = [*secret, f"{len(self):,} runs of {np.unique(self._settings).size:,} settings: {counts or 'none'}", ""]
         judged = self._judged()
         means = self.means(measure=judged)
         cells = [[*(shown(value) for value in mean.label.values()), *mean.cells()] for mean in means]

@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 
 from fastldp.algorithms import Algorithm
 from fastldp.composite import Composite
+from fastldp.noise import Noise
 from fastldp.privacy.budget import Budget
 from fastldp.recording import Timetable
+
+# What a specification has for a seed where keys are to come from the operating system.
+FROM_OS = "os"
 
 
 class Subject(NamedTuple):
@@ -46,7 +50,7 @@ class Setting:
     rounds: int
     timetable: Timetable
     wanted: Wanted
-    seed: int
+    noise: Noise
     key: str
     """A digest of all that the numbers of its runs depend on."""
 
@@ -97,9 +101,12 @@ def text_before_method(budget: str, data: str) -> str:
     return f'{{"budget":{budget},"data":{data},"method":'
 
 
-def text_after_method(problem: str, record: str, rounds: int, seed: int) -> str:
+def text_after_method(problem: str, record: str, rounds: int, noise: Noise) -> str:
     """What a card's text ends with, from the texts of its sections."""
-    return f',"problem":{problem},"record":{record},"rounds":{rounds},"seed":{seed}}}'
+    # All noise was in common once: it goes unsaid, so that runs made then are known again.
+    own = "" if noise.common else ',"noise":"own"'
+    seed = f'"{FROM_OS}"' if noise.seed is None else noise.seed
+    return f'{own},"problem":{problem},"record":{record},"rounds":{rounds},"seed":{seed}}}'
 
 
 def digest(text: str) -> str:

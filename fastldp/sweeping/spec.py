@@ -21,6 +21,7 @@ from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.describing import described, plain, section
 from fastldp.errors import ArgumentError, SpecError
 from fastldp.mlp import MLP
+from fastldp.noise import Noise
 from fastldp.planning.prior import Prior
 from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
@@ -31,6 +32,7 @@ from fastldp.sweeping.document import Document, Table
 from fastldp.sweeping.ground import Ground
 from fastldp.sweeping.packing import Shape, shape_of
 from fastldp.sweeping.setting import (
+    FROM_OS,
     Card,
     Provenance,
     Setting,
@@ -45,7 +47,9 @@ from fastldp.validation import integer, known_name
 
 # More than a file or the memory of a machine should hold.
 MOST_RUNS = 100_000_000
-ROOT_KEYS = ("title", "rounds", "repetitions", "seed", "data", "problem", "network", "budget", "method", "record")
+NOISE_KEYS = ("common",)
+ROOT_TABLES = ("noise", "data", "problem", "network", "budget", "method", "record")
+ROOT_KEYS = ("title", "rounds", "repetitions", "seed", *ROOT_TABLES)
 SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed", "sizes")
 
 
@@ -178,16 +182,16 @@ class _Reader:
         title = self.root.values.get("title", "")
         if not isinstance(title, str):
             self.root.refuse("title", "give a text")
-        budgets, seeds, methods = self._budgets(), self._seeds(), self._methods()
+        budgets, noises, methods = self._budgets(), self._noises(), self._methods()
         names = [name for name in KINDS if name in self.document.values] or ["problem"]
         tables = [made for name in names for made in self._tables(name, KINDS[name].keys)]
         sources = self._sources()
         horizons = sum(len(tried.horizons) for tried in methods)
-        runs = len(sources) * len(tables) * len(budgets) * horizons * len(seeds) * repetitions
+        runs = len(sources) * len(tables) * len(budgets) * horizons * len(noises) * repetitions
         if runs > MOST_RUNS:
             self.document.refuse((), f"{runs:,} runs, more than {MOST_RUNS:,}; write several sweeps")
         for source, problem_table in itertools.product(sources, tables):
-            self._over(source, problem_table, budgets, methods, seeds)
+            self._over(source, problem_table, budgets, methods, noises)
         return Spec(
             self.document.name,
             self.document.text,
@@ -260,10 +264,27 @@ class _Reader:
         remedy = "give a whole number ≥ 1, a list or a range of them"
         return tuple(integer("rounds", T, remedy, at_least=1, at_most=MOST_ROUNDS) for T in values)
 
-    def _seeds(self) -> list[int]:
-        remedy = "give a whole number from 0 to 2**63 − 1"
+    def _noises(self) -> list[Noise]:
+        common = self._common_noise()
+        remedy = f'give a whole number from 0 to 2**63 − 1, or "{FROM_OS}" for keys that nobody knows'
+        seeds = self._root_axis("seed", 0)
+        if common and FROM_OS in seeds:
+            self.document.refuse(("noise", "common"), f'noise in common needs seeds, and seed = "{FROM_OS}" has none')
         with self.root.blame():
-            return [integer("seed", s, remedy, at_least=0, at_most=2**63 - 1) for s in self._root_axis("seed", 0)]
+            whole = [s if s == FROM_OS else integer("seed", s, remedy, at_least=0, at_most=2**63 - 1) for s in seeds]
+        return [Noise(None if seed == FROM_OS else seed, common) for seed in whole]
+
+    def _common_noise(self) -> bool:
+        tables = self.document.tables("noise")
+        if len(tables) > 1:
+            tables[1].refuse("", "all runs have their noise in one way: write one table [noise]")
+        common = False
+        for table in tables:
+            table.know(NOISE_KEYS)
+            common = table.values.get("common", False)
+            if not isinstance(common, bool):
+                table.refuse("common", "give true or false")
+        return common
 
     def _made(self, table: Table, kind: Any, choice: dict[str, Any]) -> Any:
         known = [field.name for field in fields(kind)]
@@ -297,13 +318,13 @@ class _Reader:
         table_and_choice: tuple[Table, dict[str, Any]],
         budgets: list[_Promised],
         methods: list[_Tried],
-        seeds: list[int],
+        noises: list[Noise],
     ) -> None:
         """All settings of one problem."""
         table, choice = table_and_choice
         ground, subject, problem = self._subject(source, table, choice)
         data, described_problem = section(source.parameters), section(self._described(choice, problem))
-        endings: dict[tuple[int, int], str] = {}
+        endings: dict[tuple[int, Noise], str] = {}
         tries = [(tried, rounds) for tried in methods for rounds in tried.horizons]
         for promised in budgets:
             terms = Terms(problem, promised.budget)
@@ -316,17 +337,17 @@ class _Reader:
                 recorded, wanted = self._record(rounds, problem)
                 shape = self._shape(terms, outline, recorded)
                 provenance = self._provenance(problem.fingerprint, tried.method.version)
-                for seed in seeds:
-                    if (rounds, seed) not in endings:
+                for noise in noises:
+                    if (rounds, noise) not in endings:
                         record = section(wanted._asdict())
-                        endings[rounds, seed] = text_after_method(described_problem, record, rounds, seed)
-                    card = Card(before, tried.text, endings[rounds, seed], provenance)
+                        endings[rounds, noise] = text_after_method(described_problem, record, rounds, noise)
+                    card = Card(before, tried.text, endings[rounds, noise], provenance)
                     key = card.key
                     if key in self.cards:  # the same setting, reached by two tables
                         continue
                     self.cards[key], self.shapes[key] = card, shape
                     self.settings.append(
-                        Setting(ground, subject, tried.method, promised.budget, rounds, recorded, wanted, seed, key)
+                        Setting(ground, subject, tried.method, promised.budget, rounds, recorded, wanted, noise, key)
                     )
 
     def _shape(self, terms: Terms, outline: Outline, recorded: Timetable) -> Shape:

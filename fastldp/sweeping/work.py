@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from fastldp import engine
 from fastldp.block import NEVER, Block, Lane, Runs
-from fastldp.kernels.chacha import key_of
 from fastldp.measures import measured
+from fastldp.noise import identity
 from fastldp.recording import Timetable
 from fastldp.sweeping.ground import Ground
 from fastldp.sweeping.setting import Setting
@@ -156,8 +156,11 @@ def _lanes(ground: Ground, mates: Sequence[Pending]) -> tuple[list[Lane], int]:
         setting = mine[0].setting
         subject = ground.subjects[setting.subject]
         timetable = _between(setting.timetable, begin, end)
-        keys = np.array([key_of(setting.seed, mate.repetition) for mate in mine])
-        runs = Runs(subject.problem, ground.schedule(setting), subject.start, keys, timetable, subject.optimum)
+        about = subject.problem, setting.method, setting.budget, setting.rounds, subject.start
+        # A run that goes on without a seed has a new key for its other rounds: noise is addressed, so that is as good.
+        keys = setting.noise.keys((mate.repetition for mate in mine), partial(identity, *about))
+        schedule = ground.schedule(setting).noised(setting.noise.origin)
+        runs = Runs(subject.problem, schedule, subject.start, keys, timetable, subject.optimum)
         places |= {(key, mate.repetition): Lane(runs, row) for row, mate in enumerate(mine)}
     return [places[mate.setting.key, mate.repetition] for mate in mates], end
 

@@ -1,0 +1,59 @@
+"""What a ledger promises, as one paragraph for people who do not know the field."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from fastldp.privacy.ledger import Ledger
+
+# What a file that keeps a seed says first.
+SECRET = "This file holds the seed of its noise: whoever reads it can take the noise off every message"
+NOISE = {
+    "os": "The noise came from the operating system and its key was not kept, so nobody can take it off again.",
+    "seeded": "The noise was made from a seed: whoever has the seed can take the noise off, so this holds only while "
+    "the seed is secret and used for this run alone.",
+    "common": "The noise was made from a seed and is the same in all runs of it: whoever has the seed, or the messages "
+    "of two such runs, can take the noise off, so this holds only while the seed is secret and no other run is shown.",
+    "": "Where the noise came from was not written down.",
+}
+
+
+def statement(ledger: Ledger, repetitions: int = 1) -> str:
+    """The promise of one run in words; of several repetitions also what publishing all of them spends."""
+    epsilon = float(np.max(ledger.promised_epsilon))
+    weakest = " (the weakest of the workers' promises)" if np.ptp(ledger.promised_epsilon) > 0 else ""
+    parts = [
+        "What each worker sends is protected from everyone, the server included, who sees all of its messages (local "
+        "differential privacy; no other party has to be trusted). What is protected is one sample of the worker's "
+        "data: had it been replaced by any other, every set of outcomes would have been as probable as it was, up to a "
+        f"factor of e^ε = {math.exp(min(epsilon, 700.0)):.3g} and δ = {ledger.delta:g} (ε = {epsilon:g}{weakest}).",
+        "Telling whether it was replaced is no easier than telling a normal distribution from one that is moved by "
+        f"μ = {float(np.max(ledger.mu)):.3g} of its standard deviations (Gaussian differential privacy).",
+        "Who gave several samples is protected less, and the number of samples of each worker is not hidden.",
+        _read(ledger),
+        "Step and noise were planned from public numbers, which spends nothing."
+        if ledger.plan and "plan" not in ledger.read_off_data
+        else "If parameters were chosen by trying them on these data, that spent more, which is not counted here.",
+        NOISE[ledger.noise],
+    ]
+    if repetitions > 1:
+        spends = float(np.max(ledger.epsilon_of_all(repetitions)))
+        parts.append(f"All this is of one run: publishing all {repetitions} repetitions spends ε = {spends:.3g}.")
+    if ledger.precision != "float64":
+        parts.append("In single precision rounding is not accounted for: for exploration, not to be deployed.")
+    elif ledger.total_delta > ledger.delta:
+        parts.append("For lack of room in δ the promise holds for ideal noise only: see the sampler's line.")
+    return " ".join(parts)
+
+
+def _read(ledger: Ledger) -> str:
+    if not ledger.read_off_data:
+        return "Nothing was read off the data without noise."
+    return (
+        f"Read off the data without noise, which the promise does not cover: {ledger.read_off_data}. Papers do so; a "
+        "deployment must not."
+    )

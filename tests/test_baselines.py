@@ -64,6 +64,7 @@ def deviations_of(run: fl.Solution, n: int) -> Any:
 def test_trajectories_are_the_oracles(name: str, sizes: str, layout: str, repetitions: int) -> None:
     case, method = cases.make("zero", sizes=SIZES[sizes], layout=layout), METHODS[name]
     given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": method, "repetitions": repetitions, "seed": 5}
+    given["common_noise"] = True  # as the oracle has it
     for budget in (BUDGET, None):
         run = fl.solve(case.problem, budget, record=fl.Every(1), **given)
         last = repetitions - 1

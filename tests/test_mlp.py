@@ -157,7 +157,7 @@ def test_the_papers_method_is_the_oracles(repetitions: int) -> None:
     problem = make(regularizer=G, l2=0.02)
     record = [fl.Every(2), fl.Messages(1)]
     method = fl.PrimalDual(step=0.8)
-    given: dict[str, Any] = {"rounds": 7, "algorithm": method, "seed": 5, "record": record}
+    given: dict[str, Any] = {"rounds": 7, "algorithm": method, "seed": 5, "common_noise": True, "record": record}
     run = fl.solve(problem, BUDGET, repetitions=repetitions, **given)
     x0 = G.prox(problem.start(), 0.0)
     deviations = noise_of(run, problem, 7)

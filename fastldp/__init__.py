@@ -6,16 +6,17 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 from fastldp import _checkout as _checkout
-from fastldp import datasets, errors, privacy, theory
+from fastldp import datasets, errors, lanes, privacy, theory
 from fastldp.algorithms import ISRLDP, DPFedAvg, DPScaffold, PrimalDual
 from fastldp.auditing import Audit, audit
 from fastldp.errors import FastLDPError
+from fastldp.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
 from fastldp.mlp import MLP
 from fastldp.planning import Facts, Plan, Prior, plan
 from fastldp.privacy import Budget, Ledger
 from fastldp.problem import Problem
 from fastldp.recording import Every, Final, Messages
-from fastldp.regularizers import Box, BoxL1, L1Ball, L2Ball, Regularizer, Simplex, Zero
+from fastldp.regularizers import L1, Box, BoxL1, GroupL2, L1Ball, L2Ball, Regularizer, Simplex, Zero
 from fastldp.solution import Outcome, Solution, Status, load
 from fastldp.solve import solve
 from fastldp.tuning import Tuned, grid, tune
@@ -40,6 +41,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "ISRLDP",
+    "L1",
     "MLP",
     "Audit",
     "Box",
@@ -51,9 +53,13 @@ __all__ = [
     "Facts",
     "FastLDPError",
     "Final",
+    "GroupL2",
+    "Huber",
     "L1Ball",
     "L2Ball",
     "Ledger",
+    "Logistic",
+    "Loss",
     "Messages",
     "Outcome",
     "Plan",
@@ -62,7 +68,9 @@ __all__ = [
     "Problem",
     "Regularizer",
     "Simplex",
+    "SmoothedHinge",
     "Solution",
+    "Squared",
     "Status",
     "Tuned",
     "Zero",
@@ -70,6 +78,7 @@ __all__ = [
     "datasets",
     "errors",
     "grid",
+    "lanes",
     "load",
     "plan",
     "privacy",

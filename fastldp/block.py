@@ -22,6 +22,7 @@ from fastldp.algorithms.program import Program
 from fastldp.composite import Composite
 from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import gradient, metrics, privatize, rounds
+from fastldp.kernels.formulas import Objective, prox_of, slopes_of
 from fastldp.kernels.meeting import meeting
 from fastldp.kernels.network import Network
 from fastldp.kernels.release import LongRelease, Release, SingleRelease, Transcript
@@ -45,7 +46,6 @@ NEVER = 2**63 - 1
 SMALL_ARRAY = 1024
 # Rows are not taken for shorter: thresholds, points and margins over a norm then stay finite, and so do their squares.
 SHORTEST_ROW = {"float64": 1e-150, "float32": 1e-17}
-LOSS_CODES = {"logistic": gradient.LOGISTIC, "squared": gradient.SQUARED, "softmax": gradient.SOFTMAX}
 
 Samples = gradient.Samples | Network
 
@@ -106,9 +106,8 @@ class Runs:
 
 def lane_mates(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> tuple[Any, ...]:
     """What runs must have in common to share a block."""
-    data = *map(id, problem.data), problem.loss, problem.dtype
-    code = problem.regularizer.kernel_form(problem.d).code
-    return *data, code, program.kind, release_mode(problem, private=private), timetable.worker
+    data = *map(id, problem.data), type(problem.loss), problem.dtype
+    return *data, problem.regularizer.kind, program.kind, release_mode(problem, private=private), timetable.worker
 
 
 class Lane(NamedTuple):
@@ -171,11 +170,12 @@ class Block:
         for kind, share in enumerate(self._shares):
             self._kind_of_lane[share.lanes] = kind
 
-        self.loss, self.largest = LOSS_CODES[problem.loss], float(np.finfo(self.dtype).max)
         self._programs = [runs.schedule.program for runs in self._kinds]
         self.program = self._programs[0]
         self.state = self.program.state(self, problem)
-        self.method = self.program.method(self, [runs.problem for runs in self._kinds], self._programs)
+        problems = [runs.problem for runs in self._kinds]
+        self.objective = self._objective(problems)
+        self.method = self.program.method(self, problems, self._programs)
         self._start = self.stack(runs.x0 for runs in self._kinds)
         self._optimum = self.stack(runs.optimum for runs in self._kinds)
         self._records = self._rooms_for(1)
@@ -255,6 +255,37 @@ class Block:
         laid[...] = stacked[0] if self.alone else lanes_last.reshape(laid.shape)
         return laid
 
+    def _objective(self, problems: Sequence[Composite]) -> Objective:
+        of_runs = list(zip(problems, self._programs, strict=True))
+        largest = float(np.finfo(self.dtype).max)  # a threshold that clips nothing
+        taken = [program.regularizer(problem).in_kernels(problem.d) for problem, program in of_runs]
+        numbers, vectors, structure = zip(*taken, strict=True)
+        objective = Objective(
+            slopes=0,
+            unit=1.0,
+            reach=0.0,
+            clip=self.stack(min(program.enforced(problem), largest) for problem, program in of_runs),
+            loss_numbers=self.zeros(0),
+            prox=0,
+            numbers=self.stack(numbers),
+            vectors=self.stack(vectors),
+            structure=structure[0],
+        )
+        problem = problems[0]
+        if not problem.regularizer.smooth:
+            objective = objective._replace(prox=prox_of(type(problem.regularizer), objective, self.zeros(1, 1)))
+        if isinstance(self.samples, Network):
+            return objective
+        loss = problem.loss
+        objective = objective._replace(
+            unit=loss.unit,
+            reach=loss.reach[problem.dtype],
+            loss_numbers=self.stack(problem.loss.in_kernels() for problem in problems),
+        )
+        # Margins are in lanes of runs or of samples.
+        axes = 2 if isinstance(self.samples, gradient.Panels) else 1 + (0 if self.alone else len(self.lane_shape))
+        return objective._replace(slopes=slopes_of(type(loss), objective, self.samples, axes))
+
     def _release(self, problem: Composite) -> Release | SingleRelease | LongRelease:
         common: dict[str, Any] = {
             "mode": release_mode(problem, private=self._kinds[0].schedule.ledger is not None),
@@ -314,7 +345,7 @@ class Block:
             laid = self._lay(0, 1)
             release = self.release._replace(deviations=laid.deviations[:1])
             with self._samples(1) as samples:
-                self.program.warm_up(self.state, samples, self.method, release, seen)
+                self.program.warm_up(self.state, samples, self.objective, self.method, release, seen)
             self._keep(0, 0, seen)
         first, last = np.searchsorted(self._recorded, [begin, end], side="right")
         recorded = self._recorded[first:last]
@@ -341,7 +372,7 @@ class Block:
         records = rounds.Records(self.program.models(self.state), self._optimum, *self._records)
         cuts = self._cuts(threads) if threads > 1 else _in_turn(self.problem)
         with self._samples(cuts.size - 1) as samples:
-            common = cuts, meeting(cuts.size - 1), self.state, samples, method, release, seen
+            common = cuts, meeting(cuts.size - 1), self.state, samples, self.objective, method, release, seen
             if threads > 1:
                 rounds.run_parallel(begin + 1, end + 1, *common)
                 metrics.measure(0, *records)

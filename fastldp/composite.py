@@ -42,7 +42,8 @@ class Composite(ABC):
     has_optimum: ClassVar[bool] = True
     """Whether there is an x* to measure distances by."""
 
-    loss: str
+    loss: Any
+    """A `Loss`, or the word for a network's."""
     dtype: str
     """The arithmetic of models, messages and releases."""
     l2: float
@@ -54,6 +55,8 @@ class Composite(ABC):
     sizes: NDArray[np.int64]
     row_bound: float | None = None
     """A public norm that no row exceeds."""
+    least_curvature: float = 0.0
+    """What the second derivative of the loss never falls below."""
     _public_bound: float | None
 
     def _set_parameters(self, l2: float, regularizer: Regularizer | None, bound: float | None) -> None:

@@ -9,17 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from fastldp.extending import code_of, is_ours, name_of
+
 # Parameters that came later: left out where they are not given, so that runs made before are known again.
-LATER = ("prior",)
+LATER = ("prior", "lower", "upper")
 # Longer arrays are known by their digest.
 LONGEST_LIST = 64
 
 
 def described(thing: Any) -> dict[str, Any]:
-    """A method, regularizer or budget by its name and fields, in plain values."""
-    values = {field.name: plain(getattr(thing, field.name)) for field in fields(thing)}
+    """A method, loss, regularizer or budget by its name and fields, in plain values; from outside, by its code too."""
+    own = fields(thing) if is_dataclass(thing) else ()
+    values = {field.name: plain(getattr(thing, field.name)) for field in own}
     kept = {name: value for name, value in values.items() if value is not None or name not in LATER}
-    return {"name": type(thing).__name__, **kept}
+    code = {} if is_ours(type(thing)) else {"code": code_of(type(thing))}
+    return {"name": name_of(type(thing)), **kept, **code}
 
 
 def plain(value: Any) -> Any:

@@ -53,6 +53,13 @@ class TooLargeError(ArgumentError, MemoryError):
     """A job whose estimated memory exceeds what the machine has, refused before it is tried."""
 
 
+class ExtensionError(FastLDPError, TypeError):
+    """A class of a user's own that lacks something, or whose parts contradict each other."""
+
+    def __init__(self, kind: type, remedy: str) -> None:
+        super().__init__(f"class {kind.__name__}: {remedy}; see docs/extending.md")
+
+
 class OptimumError(FastLDPError):
     """No certified optimum was found; perhaps none exists."""
 

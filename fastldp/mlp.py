@@ -107,7 +107,7 @@ class MLP(Composite):
         self.n, self.d = self.sizes.size, self.layers.d
         # A model, a start and the weights of a regularizer; a solve needs more, and says so.
         memory.refuse_beyond("hidden", 3 * 8 * self.d, "give fewer units")
-        self.regularizer.kernel_form(self.d)  # refuses weights of another length now, not at the solve
+        self.regularizer.check(self.d)  # refuses weights of another length now, not at the solve
         self._lay_out(rows, numbers, np.arange(len(rows)) if order is None else order)
 
     def _checked_test(self, test: Pair) -> tuple[NDArray[Any], Integers]:
@@ -172,7 +172,7 @@ class MLP(Composite):
         other._set_parameters(given["l2"], given["regularizer"], clip)
         other._strong_convexity = _positive("strong_convexity", given["strong_convexity"])
         other.start_seed = integer("start_seed", given["start_seed"], "give a whole number ≥ 0", at_least=0)
-        other.regularizer.kernel_form(other.d)
+        other.regularizer.check(other.d)
         return other
 
     @property

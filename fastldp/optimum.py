@@ -94,7 +94,7 @@ def _newton(
         order = int(active.free.sum())
         if norm < CERTIFICATE or not 0 < order <= NEWTON_ORDER:
             break
-        curvature = hessian(y, active.free) + (active.bend + RIDGE * smoothness) * np.eye(order)
+        curvature = hessian(y, active.free) + _bent(active.bend, RIDGE * smoothness, order)
         direction = _along(curvature, (slope + active.tilt)[active.free], active.normal, active.free)
         for length in (1.0, 0.25, 0.0625):
             candidate = y.copy()
@@ -107,6 +107,11 @@ def _newton(
         else:
             break
     return x, norm
+
+
+def _bent(bend: float | Vector, ridge: float, order: int) -> Vector:
+    """What is added to the curvature of the smooth part: a matrix."""
+    return np.asarray(bend + ridge * np.eye(order) if np.ndim(bend) == 2 else (bend + ridge) * np.eye(order))
 
 
 def _along(curvature: Vector, slope: Vector, normal: Vector | None, free: Mask) -> Vector:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.special import expit
 
 from fastldp import memory
 from fastldp.composite import LARGEST_ENTRY, LARGEST_THRESHOLD, Composite, Vector, shards, threshold
+from fastldp.describing import described
 from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
+from fastldp.losses import NAMES, SIGNS, Loss, as_loss
 from fastldp.optimum import certified_optimum
 from fastldp.planning.facts import Facts
 from fastldp.planning.prior import Prior
@@ -22,14 +23,11 @@ from fastldp.regularizers import Regularizer
 from fastldp.spectrum import extreme_curvatures
 from fastldp.validation import known_name, reals, vector
 
-LOSSES = ("logistic", "squared")
 DTYPES = ("float64", "float32")
 # What is computed once and depends on the data alone.
 DATA_ALONE = ("_curvatures", "row_norms", "fingerprint")
-# Half of the row bound: no gradient of the logistic loss at x = 0 is longer.
+# Half of what gradients of rows within the row bound can be: those of the logistic loss at x = 0 are no longer.
 HALF = "half"
-# The largest second derivative of each loss in the margin.
-CURVATURE = {"logistic": 0.25, "squared": 1.0}
 
 
 class Problem(Composite):
@@ -38,14 +36,16 @@ class Problem(Composite):
     Parameters
     ----------
     A : array or scipy sparse matrix of shape (rows, d); sparse data stays sparse.
-    b : labels, −1 or +1 for the logistic loss, any finite numbers for the squared.
+    b : labels, −1 or +1 for the logistic loss and the smoothed hinge, any finite numbers for the others.
     workers : how many workers share the rows (contiguous shards, as equal as possible), or one
         worker number, 0 to n − 1, for each row.
-    loss : ``"logistic"``, φ = ln(1 + exp(−b·aᵀx)), or ``"squared"``, φ = ½(aᵀx − b)².
+    loss : ``"logistic"``, φ = ln(1 + exp(−b·aᵀx)), or ``"squared"``, φ = ½(aᵀx − b)²; or a `Loss`, as `Huber(0.5)`,
+        `SmoothedHinge(1.0)` or one of your own.
     l2 : the weight of ½‖x‖², part of every fᵢ.
     regularizer : g; `Zero()` where it is not given.
     row_bound : a public bound R on the norm of each row, enforced by scaling longer rows down to it, before anything
-        else is done with them. The default step is then safe and public, and for the logistic loss B = R is.
+        else is done with them. The default step is then safe and public, and where slopes are bounded, as those of the
+        logistic loss by 1, B = R times that bound is.
     gradient_bound : a public bound B on each sample's gradient, enforced by clipping. ``"half"`` is R/2, for the
         logistic loss: no gradient at 0 is longer, so nothing is clipped at the start, and the noise has a quarter of
         the variance it has with B = R. That is most often the best choice; gradients of samples that a model gets
@@ -61,30 +61,34 @@ class Problem(Composite):
     0.693147
     """
 
+    loss: Loss
+
     def __init__(
         self,
         A: Any,
         b: ArrayLike,
         *,
         workers: int | ArrayLike,
-        loss: str = "logistic",
+        loss: Loss | str = "logistic",
         l2: float = 0.0,
         regularizer: Regularizer | None = None,
         row_bound: float | None = None,
         gradient_bound: float | str | None = None,
         dtype: str = "float64",
     ) -> None:
-        self.loss = known_name("loss", loss, LOSSES)
+        self.loss = as_loss(loss)
+        self.least_curvature = self.loss.least_curvature
         self.dtype = known_name("dtype", getattr(dtype, "__name__", None) or str(dtype), DTYPES)
         self.row_bound = None if row_bound is None else threshold("row_bound", row_bound, self.dtype)
         self._set_parameters(l2, regularizer, self._bound(gradient_bound))
         rows, labels, starts = _shards(_matrix(A, self.dtype), _labels(b, self.loss), workers)
-        # A copy of its own, so that the caller may change A: with −b folded in, φ is ln(1 + eᶻ) of the margin z.
-        signs = -labels if self.loss == "logistic" else np.ones(labels.size)
+        # A copy of its own, so that the caller may change A: labels ±1 are folded in.
+        signs = -labels if self.loss.labels == SIGNS else np.ones(labels.size)
         self.rows = rows.multiply(signs[:, None]).tocsr() if sparse.issparse(rows) else rows * signs[:, None]
-        """The samples, sorted by worker; each times −b for the logistic loss."""
-        self.targets = labels if self.loss == "squared" else np.zeros(labels.size)
-        """b for the squared loss; the logistic loss has it in the rows."""
+        """The samples, sorted by worker; each times −b where labels are ±1."""
+        self.targets = labels if self.loss.labels != SIGNS else np.zeros(labels.size)
+        """b; zeros where the rows have it."""
+        self.loss.check(self.targets)
         self.starts = starts
         if self.row_bound is not None:
             self.rows = _within(self.rows, self.row_bound)
@@ -95,7 +99,7 @@ class Problem(Composite):
         radius = self.row_bound
         if isinstance(gradient_bound, str):
             known_name("gradient_bound", gradient_bound, (HALF,))
-            if self.loss != "logistic":
+            if not self._halves:
                 raise ArgumentError(
                     "gradient_bound", HALF, "only gradients of the logistic loss at 0 are within R/2; give a number"
                 )
@@ -104,19 +108,30 @@ class Problem(Composite):
                     "gradient_bound", HALF, "of what? give a public row_bound= too: no row is longer, or it is scaled"
                 )
             self._given_bound: float | str | None = HALF
-            return threshold("gradient_bound", radius / 2, self.dtype)
+            return threshold("gradient_bound", self._steepest * radius / 2, self.dtype)
         given = None if gradient_bound is None else threshold("gradient_bound", gradient_bound, self.dtype)
         self._given_bound = given
-        if radius is None or self.loss != "logistic":
+        if radius is None or self.loss.slope_bound is None:
             return given
-        return radius if given is None else min(given, radius)
+        largest = self._steepest * radius
+        return largest if given is None else min(given, largest)
+
+    @property
+    def _steepest(self) -> float:
+        """The bound on the loss's slope, infinite where there is none."""
+        return np.inf if self.loss.slope_bound is None else self.loss.slope_bound
+
+    @property
+    def _halves(self) -> bool:
+        """Whether slopes at 0 are at most half of what they can be, whatever the label."""
+        return self.loss.labels == SIGNS and abs(float(self.loss.slope(0.0, 0.0))) <= self._steepest / 2 < np.inf
 
     def _measure(self) -> None:
         """What follows from the shape of the data."""
         self.sizes = np.diff(self.starts)
         self.n = self.sizes.size
         self.d = int(self.rows.shape[1])
-        self.regularizer.kernel_form(self.d)  # refuses weights of another length now, not at the solve
+        self.regularizer.check(self.d)  # refuses weights of another length now, not at the solve
         # Every sample's share of the objective: 1/(n mᵢ).
         self._weights = np.repeat(1.0 / (self.n * self.sizes), self.sizes)
 
@@ -135,6 +150,7 @@ class Problem(Composite):
             known_name("changes", name, tuple(known))
         other = Problem.__new__(Problem)
         other.loss, other.dtype, other.row_bound = self.loss, self.dtype, self.row_bound
+        other.least_curvature = self.least_curvature
         given = known | changes
         other._set_parameters(given["l2"], given["regularizer"], other._bound(given["gradient_bound"]))
         other.rows, other.targets, other.starts = self.rows, self.targets, self.starts
@@ -149,14 +165,14 @@ class Problem(Composite):
         if self._given_bound == HALF:
             public += ", gradients clipped to half of that"
         return (
-            f"Problem({self.loss}, {self.rows.shape[0]:,} rows × {self.d:,} {kind}, {self.n} workers, "
+            f"Problem({self.loss.name}, {self.rows.shape[0]:,} rows × {self.d:,} {kind}, {self.n} workers, "
             f"l2={self.l2:g}, g={self.regularizer}{public})"
         )
 
     @property
     def parameters(self) -> dict[str, Any]:
         return {
-            "loss": self.loss,
+            "loss": self.loss.name if type(self.loss) in NAMES.values() else described(self.loss),
             "l2": self.l2,
             "gradient_bound": self._given_bound,
             "dtype": self.dtype,
@@ -179,7 +195,7 @@ class Problem(Composite):
     @cached_property
     def fingerprint(self) -> str:
         """A digest of samples and shards: the same data give the same, on every machine."""
-        digest = hashlib.sha256(repr((self.rows.shape, self.loss)).encode())
+        digest = hashlib.sha256(repr((self.rows.shape, self.loss.name)).encode())
         rows = self.rows
         parts = (rows.data, rows.indices, rows.indptr) if sparse.issparse(rows) else (rows,)
         for part in (*parts, self.targets, self.starts):
@@ -197,13 +213,13 @@ class Problem(Composite):
     @property
     def smoothness(self) -> float:
         """L_f = maxᵢ Lᵢ / n."""
-        return (CURVATURE[self.loss] * self._curvatures[1] + self.l2) / self.n
+        return (self.loss.curvature * self._curvatures[1] + self.l2) / self.n
 
     @property
     def strong_convexity(self) -> float:
-        """μ_f = minᵢ μᵢ / n; the logistic loss flattens out, so there only l2 counts."""
-        least = self._curvatures[0] if self.loss == "squared" else 0.0
-        return (least + self.l2) / self.n
+        """μ_f = minᵢ μᵢ / n; where the loss flattens out, as the logistic does, only l2 counts."""
+        least = self.loss.least_curvature
+        return (least * self._curvatures[0] + self.l2 if least > 0 else self.l2) / self.n
 
     @property
     def step_limit(self) -> float:
@@ -211,27 +227,27 @@ class Problem(Composite):
         return min(0.25, 1 / self.smoothness) if self.smoothness > 0 else 0.25
 
     # With a public bound the run must not depend on the rows in any other way either. Rows within R have
-    # L_f ≤ (R²/4 + l2)/n, or 4 times the first term for the squared loss, clipped or not: clipping flattens a gradient
-    # and nowhere bends it more. Without R rows are taken to be within B, which for the logistic loss holds unless B
-    # clips, and a run whose default step is too long for its rows then warns; the squared loss has no such number.
+    # L_f ≤ (curvature·R² + l2)/n, clipped or not: clipping flattens a gradient and nowhere bends it more. Without R rows
+    # are taken to be within B over the largest slope, which holds unless B clips, and a run whose default step is too
+    # long for its rows then warns; a loss whose slopes are not bounded has no such number.
 
     @property
     def public_constants(self) -> bool:
         """Whether the step a run takes by default owes nothing to the data."""
-        return self.row_bound is not None or (self._public_bound is not None and self.loss == "logistic")
+        return self.row_bound is not None or (self._public_bound is not None and self.loss.slope_bound is not None)
 
     @property
     def safe_step(self) -> float:
         """The default step: the theorem's limit, from public numbers where the bound is public."""
         if not self.public_constants:
             return self.step_limit
-        radius = self.row_bound if self.row_bound is not None else self.clip
-        return min(0.25, self.n / (CURVATURE[self.loss] * radius**2 + self.l2))
+        radius = self.row_bound if self.row_bound is not None else self._public_bound / self._steepest
+        return min(0.25, self.n / (self.loss.curvature * radius**2 + self.l2))
 
     @property
     def rows_exceed_bounds(self) -> bool:
         """Whether a row is longer than the default step takes rows to be."""
-        return self.row_bound is None and self.public_constants and float(self.row_norms.max()) > self.clip
+        return self.row_bound is None and self.public_constants and float(self.row_norms.max()) > self.clip / self._steepest
 
     @property
     def safe_strong_convexity(self) -> float:
@@ -249,7 +265,7 @@ class Problem(Composite):
         if bound is None:
             raise UnboundedGradientError(
                 "loss",
-                self.loss,
+                self.loss.name,
                 "its gradient grows without limit, so no noise makes it private; keep x in a bounded set "
                 "(regularizer=Box(...), BoxL1(...), L2Ball(...)), or clip: gradient_bound= of the problem, or "
                 "clip= of a baseline",
@@ -261,12 +277,13 @@ class Problem(Composite):
         """Where B comes from: ``"public"``, ``"data"``, or ``"set"`` (data and the regularizer's set)."""
         if self._public_bound is not None:
             return "public"
-        return "data" if self.loss == "logistic" else "set"
+        return "data" if self.loss.slope_bound is not None else "set"
 
     @property
     def enforced_bound(self) -> float:
-        # The logistic loss keeps to B everywhere, the squared only in a set that a server's point need not lie in.
-        if self._public_bound is not None or self.loss == "logistic":
+        # The logistic loss keeps to B everywhere, the squared only in a set that a server's point need not lie in, and
+        # of others nobody knows but those who wrote them.
+        if self._public_bound is not None or self.loss.keeps_to_bound:
             return self.clip
         bound = self._data_bound
         return bound if bound is not None and bound <= LARGEST_THRESHOLD[self.dtype] else np.inf
@@ -275,9 +292,8 @@ class Problem(Composite):
 
     @property
     def public_radius(self) -> bool:
-        # Rows of the logistic loss are taken to be no longer than B, which holds unless B clips; those of the squared
-        # loss may be.
-        return self.row_bound is not None or self.loss == "logistic"
+        # Where slopes are bounded rows are taken to be no longer than B allows, which holds unless B clips.
+        return self.row_bound is not None or self.loss.slope_bound is not None
 
     def facts_of_data(self) -> Facts:
         read = [] if self.bound_source == "public" else ["the gradient bound"]
@@ -285,12 +301,14 @@ class Problem(Composite):
         if not self.public_radius:
             read.append("the length of the rows")
             radius = float(self.row_norms.max())
+        elif radius is None and self._steepest != 1:
+            radius = self.gradient_bound / self._steepest
         return Facts(
             self.sizes,
             self.d,
             self.gradient_bound,
             self.l2,
-            CURVATURE[self.loss],
+            self.loss.curvature,
             radius,
             read_off_data=", ".join(read),
         )
@@ -312,21 +330,22 @@ class Problem(Composite):
 
     @cached_property
     def _data_bound(self) -> float | None:
-        if self.loss == "logistic":  # |φ'| ≤ 1
-            return float(self.row_norms.max())
+        if self.loss.slope_bound is not None:
+            return self.loss.slope_bound * float(self.row_norms.max())
         with np.errstate(over="ignore", invalid="ignore"):  # of a set so large that no noise would do, which is refused
             return self._residual_bound()
 
     def _residual_bound(self) -> float | None:
-        """The largest gradient of the squared loss over the regularizer's set; None where that is unbounded."""
+        """The largest gradient over the regularizer's set; None where that is unbounded."""
         margins = self.regularizer.margins(self.rows)
         if margins is None:
             return None
-        residuals = np.maximum(np.abs(margins[0] - self.targets), np.abs(margins[1] - self.targets))
+        # The loss is convex, so its slopes are largest where margins are extreme.
+        steepest = np.maximum(*(np.abs(self.loss.slope(reached, self.targets)) for reached in margins))
         # A computed margin may be off by d units of the terms it is made of, which can exceed the residual.
         terms = np.maximum(np.abs(margins[0]), np.abs(margins[1])) + np.abs(self.targets)
         rounding = (self.d + 8) * np.finfo(np.float64).eps * terms
-        return float(((residuals + rounding) * self.row_norms).max())
+        return float(((steepest + self.loss.curvature * rounding) * self.row_norms).max())
 
     # The objective, for people and for the optimum; the runs use the kernels.
 
@@ -365,15 +384,11 @@ class Problem(Composite):
 
     def _falls_for_ever(self, x: Vector) -> bool:
         """Whether x separates the classes where nothing holds it back: the loss then falls along x for ever."""
-        held_back = self.loss != "logistic" or self.l2 > 0 or not self.regularizer.smooth
+        held_back = self.loss.name != "logistic" or self.l2 > 0 or not self.regularizer.smooth
         return not held_back and bool((self.rows @ x < 0).all())
 
     def _smooth(self, x: Vector) -> float:
-        margins = self.rows @ x
-        if self.loss == "logistic":
-            losses = np.logaddexp(0.0, margins)
-        else:
-            losses = 0.5 * (margins - self.targets) ** 2
+        losses = self.loss.value(self.rows @ x, self.targets)
         return float(self._weights @ losses + 0.5 * self.l2 * (x @ x))
 
     def _smooth_gradient(self, x: Vector) -> Vector:
@@ -381,17 +396,12 @@ class Problem(Composite):
 
     def _slopes(self, x: Vector) -> Vector:
         """φ' of every sample."""
-        margins = self.rows @ x
-        return np.asarray(expit(margins) if self.loss == "logistic" else margins - self.targets)
+        return np.asarray(self.loss.slope(self.rows @ x, self.targets))
 
     def _hessian(self, x: Vector, free: NDArray[np.bool_]) -> Vector:
         """The Hessian of the smooth part on the free coordinates."""
         columns = self.rows[:, np.flatnonzero(free)]
-        bends = np.ones(self.targets.size)
-        if self.loss == "logistic":
-            p = expit(self.rows @ x)
-            bends = p * (1 - p)
-        shares = (self._weights * bends)[:, None]
+        shares = (self._weights * self.loss.bend(self.rows @ x, self.targets))[:, None]
         product = columns.T @ (columns.multiply(shares) if sparse.issparse(columns) else columns * shares)
         dense = product.toarray() if sparse.issparse(product) else product
         return np.asarray(dense + self.l2 * np.eye(columns.shape[1]))
@@ -443,16 +453,13 @@ def _norms(rows: Any) -> Vector:
     return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
 
 
-def _labels(b: ArrayLike, loss: str) -> Vector:
+def _labels(b: ArrayLike, loss: Loss) -> Vector:
     labels = reals("b", b, "give one real number a row", DataError)
     if labels.ndim != 1:
         raise DataError("b", b, f"give one number a row; its shape is {labels.shape}")
     if not np.isfinite(labels).all():
         raise DataError("b", b, "NaN or infinite labels; drop those rows")
-    if loss == "logistic" and not (np.abs(labels) == 1).all():
-        found = np.unique(labels)[:5]
-        hint = "; 2*b - 1 maps 0/1 to ±1" if set(found.tolist()) <= {0.0, 1.0} else ""
-        raise DataError("b", found, f"the logistic loss needs labels −1 and +1{hint}")
+    loss.check_labels(labels)
     return labels
 
 

@@ -4,7 +4,7 @@ The same text serves both kinds of lanes, since `load` gives a vector or a scala
 run lanes X[n, d, lanes] holds many runs and a sample is a row of scalars; in sample lanes X[n, d] is one run and
 a row is a panel of samples, P[panels, d, lanes]. Either way a product is a scalar times a vector.
 
-Rows have the label folded in for the logistic loss: with −b·a for a, φ is ln(1 + eᶻ) of the margin z and φ' is σ(z).
+Rows have labels of ±1 folded in: with −b·a for a, the logistic loss is ln(1 + eᶻ) of the margin z and its slope σ(z).
 """
 
 from collections.abc import Callable
@@ -14,28 +14,10 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from fastldp.kernels.formulas import to_slopes
 from fastldp.kernels.jit import formula, serial
-from fastldp.kernels.simd import (
-    all_lanes,
-    broadcast,
-    by_precision,
-    fma,
-    lane_sum,
-    load,
-    maximum,
-    minimum,
-    prefetch,
-    room,
-    store,
-)
-from fastldp.kernels.vmath import LOG2_E, sigmoid2, sigmoid2_within
+from fastldp.kernels.simd import all_lanes, broadcast, fma, lane_sum, load, prefetch, room, store
 
-LOGISTIC = 0
-SQUARED = 1
-SOFTMAX = 2  # of a network
-
-# Times this, a scalar of single precision is one of double, which formulas are for; vectors stay as they are.
-AS_FORMULAS_TAKE = 1.0
 # How many rows, at most, have their margins and slopes on the stack at once: in general, and of a tile of sparse ones.
 ROWS, TILE = 40, 200
 # Of so many numbers at most, but of five rows: these are read twice and should still be near by then.
@@ -50,7 +32,7 @@ class DenseSamples(NamedTuple):
     """What the workers hold, as one matrix: worker i has the rows firsts[i] to firsts[i + 1]."""
 
     values: Floats  # (rows, d)
-    targets: Floats  # (rows,): b for the squared loss
+    targets: Floats  # (rows,): b, where it is not folded in
     inverse_norms: Floats  # (rows,): 1/‖a‖
     least_inverse_norms: Floats  # (n,): of each worker's rows
     firsts: NDArray[np.int64]  # (n + 1,)
@@ -105,22 +87,22 @@ APART = 16
 GRADIENTS: dict[type, Callable[..., Any]] = {}
 
 
-def store_gradient(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
+def store_gradient(objective: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
     """gradient[share] = Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[row], each clipped to the norm `clip`."""
     raise NotImplementedError("only compiled code calls this")
 
 
 @overload(store_gradient, inline="always")
-def _by_type_of_samples(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
+def _by_type_of_samples(objective: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
     return GRADIENTS[samples.instance_class]
 
 
-def _over_rows(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
-    _sum_all(loss, clip, samples, i, X, row, rooms.scaled, rooms.gradient, share)
+def _over_rows(objective: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
+    _sum_all(objective, samples, i, X, row, rooms.scaled, rooms.gradient, share)
 
 
-def _over_panels(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
-    _sum_all(loss, clip, samples, i, X, row, rooms.scaled, samples.partial, share)
+def _over_panels(objective: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
+    _sum_all(objective, samples, i, X, row, rooms.scaled, samples.partial, share)
     for j in range(X.shape[1]):
         store(lane_sum(load(samples.partial, share, j)), rooms.gradient, share, j)
 
@@ -129,17 +111,15 @@ GRADIENTS |= {DenseSamples: _over_rows, SparseSamples: _over_rows, Panels: _over
 
 
 @formula
-def _sum_all(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, scaled: Any, G: Any, share: int) -> None:
+def _sum_all(objective: Any, samples: Any, i: int, X: Any, at: int, scaled: Any, G: Any, share: int) -> None:
     first, end = samples.firsts[i], samples.firsts[i + 1]
-    # Margins in base two save a product for every sample.
-    unit = LOG2_E if loss == LOGISTIC else 1.0
     zero, squares = broadcast(0.0, load(G, share, 0)), broadcast(0.0, load(X, at, 0))
     for j in range(X.shape[1]):
         x = load(X, at, j)
         squares = fma(x, x, squares)
-        store(x * unit, scaled, share, j)
+        store(x * objective.unit, scaled, share, j)
         store(zero, G, share, j)
-    within = loss == LOGISTIC and _within(clip, samples, i, squares)
+    within = objective.reach > 0 and _within(objective, samples, i, squares)
     # Some rows at a time: all margins, then all slopes, then all products of these. In a loop of their own slopes need
     # not wait for each other; among the products LLVM would have them wait in memory.
     slopes = room(load(G, share, 0), TILE)
@@ -147,45 +127,16 @@ def _sum_all(loss: int, clip: Any, samples: Any, i: int, X: Any, at: int, scaled
     for row in range(first, end, several):
         count = min(several, end - row)
         _margins(samples, row, count, X.shape[1], scaled, share, slopes)
-        _to_slopes(loss, within, clip, samples, row, count, slopes)
+        to_slopes(objective, within, samples, row, count, slopes)
         _add_products(samples, i, row, count, X.shape[1], slopes, share, G)
 
 
 @formula
-def _within(clip: Any, samples: Any, i: int, squares: Any) -> Any:
-    """Whether worker i's margins need no clamping, since |aᵀx| <= |a||x|, and its slopes, up to 1, no clipping."""
+def _within(objective: Any, samples: Any, i: int, squares: Any) -> Any:
+    """Whether all margins of worker i are within reach, since |aᵀx| <= |a||x|, and no slope, up to 1, is clipped."""
     least = load(samples.least_inverse_norms, i)
-    largest_norm = by_precision(least, 700.0, 85.0) * least
-    return all_lanes(squares <= largest_norm * largest_norm) and all_lanes(clip * least >= 1.0)
-
-
-@formula
-def slope(loss: int, margin: Any, target: Any, limit: Any) -> Any:
-    """φ'(margin), limited: σ(z) for the logistic loss, whose margins are in base two, z − b for the squared.
-
-    A sample's gradient is this number times its row, so limiting it clips the sample's gradient.
-    """
-    # Whatever the point, no slope exceeds its limit: where the margin is NaN it is 0 or, in this order of arguments,
-    # −limit. So no message tells by a NaN what a worker holds.
-    if loss == LOGISTIC:
-        return minimum(limit, sigmoid2(margin * AS_FORMULAS_TAKE))
-    return minimum(limit, maximum(margin - target, -limit))
-
-
-@formula
-def _to_slopes(loss: int, within: bool, clip: Any, samples: Any, row: int, count: int, slopes: Any) -> None:
-    """Margins of so many rows from `row` on to their slopes, in place."""
-    if within:
-        for k in range(count):
-            store(sigmoid2_within(load(slopes, k) * AS_FORMULAS_TAKE), slopes, k)
-    elif loss == LOGISTIC:
-        for k in range(count):
-            limit = clip * load(samples.inverse_norms, row + k)
-            store(slope(LOGISTIC, load(slopes, k), 0.0, limit), slopes, k)
-    else:
-        for k in range(count):
-            limit = clip * load(samples.inverse_norms, row + k)
-            store(slope(SQUARED, load(slopes, k), load(samples.targets, row + k), limit), slopes, k)
+    largest_norm = objective.reach * least
+    return all_lanes(squares <= largest_norm * largest_norm) and all_lanes(load(objective.clip, 0) * least >= 1.0)
 
 
 def _several(samples: Any) -> Any:

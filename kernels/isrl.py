@@ -3,7 +3,7 @@
 With coefficients of every round, all three are one recursion: w is the iterate, a the answer,
 
     p = w + mix (a − w)                       where the gradients are taken
-    w ← P(w + pull (p − w) − step h)          h the mean of the noisy gradients at p, P the projection
+    w ← P(w + pull (p − w) − step h)          h the mean of the noisy gradients at p, P the prox of step·g
     a ← a + share (w − a)
 
 Plain has mix = pull = 0 and share = 1; a tail average the shares 1, 1/2, 1/3, ... in the tail; AC-SA all four.
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp.kernels.formulas import apply_prox
 from fastldp.kernels.jit import formula, piece
-from fastldp.kernels.prox import BOX_L1, box_l1, project_row
 from fastldp.kernels.release import TAKERS, keep_release, mean_over_workers, note_failures, release_gradient
 from fastldp.kernels.rounds import STEPS, Steps
-from fastldp.kernels.simd import broadcast, fma, keep_apart, load, store
+from fastldp.kernels.simd import fma, keep_apart, load, store
 
 Floats = NDArray[np.floating[Any]]
 
@@ -38,12 +38,8 @@ class State(NamedTuple):
 class Method(NamedTuple):
     """The numbers of the method; the coefficients are those of the rounds of the call."""
 
-    loss: int
-    prox: int
     step: Floats  # (1, lanes): not used, but for its type
     shrink: Floats  # (1, lanes): l2
-    clip: Floats  # (1, lanes): C
-    size: Floats  # (1, lanes): of the set
     coefficients: Floats  # (rounds of the call, 4, lanes): mix, pull, step, share
 
 
@@ -56,12 +52,12 @@ TAKERS[Method] = _keep
 
 @piece
 def _visit_workers(
-    t: int, first: int, workers: tuple[int, int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
+    t: int, first: int, workers: tuple[int, int, int], state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
 ) -> None:
     """The releases of a share of the workers."""
     keep_apart()  # a function of its own, for its registers
     for i in range(workers[0], workers[1]):
-        release_gradient(t - first, t, 0, i, state.point, 0, workers[2], state, samples, method, release)
+        release_gradient(t - first, t, 0, i, state.point, 0, workers[2], state, samples, objective, method, release)
         if i == seen.worker:
             keep_release(t - first, i, state, seen)
 
@@ -76,22 +72,17 @@ def _aim(now: int, state: Any, method: Any) -> None:
 
 
 @formula
-def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
+def _average(now: int, t: int, state: Any, objective: Any, method: Any, seen: Any) -> None:
     """The server's step."""
     pull, step = load(method.coefficients, now, 1), load(method.coefficients, now, 2)
     share = load(method.coefficients, now, 3)
-    size = load(method.size, 0)
     for j in range(state.point.shape[1]):
         w, p = load(state.iterate, 0, j), load(state.point, 0, j)
         h = fma(load(method.shrink, 0), p, mean_over_workers(state.half, j))
-        z = fma(pull, p - w, w) - step * h
-        if method.prox == BOX_L1:
-            z = box_l1(z, broadcast(0.0, size), size)
-        store(z, state.iterate, 0, j)
+        store(fma(pull, p - w, w) - step * h, state.iterate, 0, j)
         if seen.worker >= 0:
             store(p, seen.broadcasts, now, j)
-    if method.prox != BOX_L1:
-        project_row(method.prox, state.iterate, 0, size)
+    apply_prox(objective, state.iterate, 0, step)
     for j in range(state.point.shape[1]):
         a = load(state.answer, 0, j)
         store(fma(share, load(state.iterate, 0, j) - a, a), state.answer, 0, j)
@@ -99,13 +90,13 @@ def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
 
 
 def _visit(
-    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any
+    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
 ) -> Any:
-    _visit_workers(t, first, workers, state, samples, method, release, seen)
+    _visit_workers(t, first, workers, state, samples, objective, method, release, seen)
 
 
-def _serve(t: Any, first: Any, end: Any, state: Any, method: Any, seen: Any) -> Any:
-    _average(t - first, t, state, method, seen)
+def _serve(t: Any, first: Any, end: Any, state: Any, objective: Any, method: Any, seen: Any) -> Any:
+    _average(t - first, t, state, objective, method, seen)
     if t + 1 < end:
         _aim(t + 1 - first, state, method)
 

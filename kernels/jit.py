@@ -50,9 +50,9 @@ def cache_folder() -> Path | None:
     return None
 
 
-def _compiled(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+def _compiled(*, cached: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     def decorate(function: Callable[..., Any]) -> Any:
-        folder = cache_folder()
+        folder = cache_folder() if cached else None
         user_folder = config.CACHE_DIR
         # Numba reads CACHE_DIR when it decorates; it is put back so that a user's own functions keep theirs.
         config.CACHE_DIR = str(folder) if folder else user_folder
@@ -71,6 +71,9 @@ formula = _compiled(nogil=True, forceinline=True, _nrt=False)
 # A piece of a kernel, compiled once and not inlined; only kernels can call it, so it needs no way in from Python.
 _apart = {"nogil": True, "forceinline": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 piece = _compiled(**_apart, _nrt=False)
+# Formulas and pieces of classes that need not be ours: a cache would not see when they are edited.
+own_formula = _compiled(cached=False, nogil=True, forceinline=True, _nrt=False)
+own_piece = _compiled(cached=False, **_apart, _nrt=False)
 # A piece that does cut arrays into views. Said, for Numba hands options on to what is called.
 piece_with_views = _compiled(**_apart, _nrt=True)
 # A kernel that runs in the thread that calls it, without the GIL.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp.kernels.formulas import Objective
 from fastldp.kernels.gradient import Samples
 from fastldp.kernels.jit import formula, piece, serial
 from fastldp.kernels.release import TAKERS, Transcript, keep_release, mean_over_workers, note_failures, release_gradient
@@ -33,25 +34,21 @@ class State(NamedTuple):
 class Method(NamedTuple):
     """The numbers of the method."""
 
-    loss: int
     local_steps: int  # K
     variates: bool  # whether control variates are kept
     step: Floats  # (1, lanes): η
     server_step: Floats  # (1, lanes): η_g
     shrink: Floats  # (1, lanes): l2
-    clip: Floats  # (1, lanes): C
 
 
 class WarmStart(NamedTuple):
     """The same numbers, for the releases before the first round."""
 
-    loss: int
     local_steps: int
     variates: bool
     step: Floats
     server_step: Floats
     shrink: Floats
-    clip: Floats
 
 
 def _local_step(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
@@ -76,7 +73,7 @@ TAKERS[WarmStart] = _first_variate
 
 @piece
 def _visit_workers(
-    t: int, first: int, workers: tuple[int, int, int], state: Any, samples: Any, method: Any, release: Any, seen: Any
+    t: int, first: int, workers: tuple[int, int, int], state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
 ) -> None:
     """One round of a share of the workers."""
     keep_apart()  # a function of its own, for its registers
@@ -85,7 +82,7 @@ def _visit_workers(
         for j in range(state.Y.shape[1]):
             store(load(state.model, 0, j), state.Y, i, j)
         for k in range(method.local_steps):
-            release_gradient(t - first, t, k, i, state.Y, i, workers[2], state, samples, method, release)
+            release_gradient(t - first, t, k, i, state.Y, i, workers[2], state, samples, objective, method, release)
             if i == seen.worker:
                 keep_release((t - first) * method.local_steps + k, i, state, seen)
         if method.variates:
@@ -111,12 +108,12 @@ def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
 
 
 def _visit(
-    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any
+    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
 ) -> Any:
-    _visit_workers(t, first, workers, state, samples, method, release, seen)
+    _visit_workers(t, first, workers, state, samples, objective, method, release, seen)
 
 
-def _serve(t: Any, first: Any, end: Any, state: Any, method: Any, seen: Any) -> Any:
+def _serve(t: Any, first: Any, end: Any, state: Any, objective: Any, method: Any, seen: Any) -> Any:
     _average(t - first, t, state, method, seen)
 
 
@@ -124,7 +121,9 @@ STEPS[Method] = Steps(_visit, _serve)
 
 
 @serial
-def warm_start(state: State, samples: Samples, method: WarmStart, release: Any, seen: Transcript) -> None:
+def warm_start(
+    state: State, samples: Samples, objective: Objective, method: WarmStart, release: Any, seen: Transcript
+) -> None:
     """The control variates as means of K noisy gradients at the start: the releases of a round 0."""
     n, d = state.Y.shape[0], state.Y.shape[1]
     zero = broadcast(0.0, load(method.step, 0))
@@ -132,7 +131,7 @@ def warm_start(state: State, samples: Samples, method: WarmStart, release: Any, 
         for j in range(d):
             store(zero, state.control, i, j)
         for k in range(method.local_steps):
-            release_gradient(0, 0, k, i, state.model, 0, 0, state, samples, method, release)
+            release_gradient(0, 0, k, i, state.model, 0, 0, state, samples, objective, method, release)
             if i == seen.worker:
                 keep_release(k, i, state, seen)
     for j in range(d):

@@ -270,8 +270,8 @@ def store_network_gradient(clip: float, net: Any, i: int, X: Any, row: int, G: A
         _add_to(G[room], net.sums[room])
 
 
-def _network(loss: Any, clip: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
-    store_network_gradient(clip, samples, i, X, row, rooms.gradient, share)
+def _network(objective: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
+    store_network_gradient(load(objective.clip, 0), samples, i, X, row, rooms.gradient, share)
 
 
 GRADIENTS[Network] = _network

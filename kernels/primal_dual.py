@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp.kernels.formulas import apply_prox
 from fastldp.kernels.jit import formula, piece
-from fastldp.kernels.prox import BOX_L1, box_l1, project_row
 from fastldp.kernels.release import TAKERS, draw_ahead, mean_over_workers, note_failures, release_gradient
 from fastldp.kernels.rounds import STEPS, Steps
 from fastldp.kernels.simd import fma, keep_apart, load, store
@@ -31,13 +31,9 @@ class State(NamedTuple):
 class Method(NamedTuple):
     """The numbers of Algorithm 1."""
 
-    loss: int
-    prox: int
     step: Floats  # (1, lanes): γ
     shrink: Floats  # (1, lanes): l2/n
-    threshold: Floats  # (d, lanes): γω/n
-    clip: Floats  # (1, lanes): the largest norm a sample's gradient may have, or the largest number
-    size: Floats  # (1, lanes): the bound α of the box, or the radius of the set
+    scale: Floats  # (1, lanes): γ/n, of the prox
 
 
 def _half_step(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
@@ -49,21 +45,16 @@ def _half_step(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
 
 
 @formula
-def _receive(i: int, state: Any, method: Any) -> None:
+def _receive(i: int, state: Any, objective: Any, method: Any) -> None:
     """Worker i's half of the round after the broadcast: dual, z and prox."""
     step = load(method.step, 0)
-    size = load(method.size, 0)
     for j in range(state.X.shape[1]):
         dual = load(state.dual, i, j)
         message = load(state.X, i, j) - step * dual
         apart = message - load(state.mean, 0, j)
         store(dual + apart, state.dual, i, j)
-        z = message - step * apart
-        if method.prox == BOX_L1:
-            z = box_l1(z, load(method.threshold, j), size)
-        store(z, state.X, i, j)
-    if method.prox != BOX_L1:
-        project_row(method.prox, state.X, i, size)
+        store(message - step * apart, state.X, i, j)
+    apply_prox(objective, state.X, i, load(method.scale, 0))
 
 
 @formula
@@ -84,20 +75,20 @@ def _average(now: int, t: int, state: Any, seen: Any) -> None:
 TAKERS[Method] = _half_step
 
 
-def _serve(t: Any, first: Any, end: Any, state: Any, method: Any, seen: Any) -> Any:
+def _serve(t: Any, first: Any, end: Any, state: Any, objective: Any, method: Any, seen: Any) -> Any:
     _average(t - first, t, state, seen)
 
 
-def _leave(workers: Any, state: Any, method: Any) -> Any:
+def _leave(workers: Any, state: Any, objective: Any, method: Any) -> Any:
     for i in range(workers[0], workers[1]):
-        _receive(i, state, method)
+        _receive(i, state, objective, method)
 
 
 def _visit(
-    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any
+    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
 ) -> Any:
     draw_ahead(t, workers, release)
-    _visit_workers(t, begin, first, workers, state, samples, method, release, seen)
+    _visit_workers(t, begin, first, workers, state, samples, objective, method, release, seen)
 
 
 @piece
@@ -108,6 +99,7 @@ def _visit_workers(
     workers: tuple[int, int, int],
     state: Any,
     samples: Any,
+    objective: Any,
     method: Any,
     release: Any,
     seen: Any,
@@ -116,8 +108,8 @@ def _visit_workers(
     keep_apart()  # a function of its own, for its registers
     for i in range(workers[0], workers[1]):
         if t > begin:
-            _receive(i, state, method)
-        release_gradient(t - first, t, 0, i, state.X, i, workers[2], state, samples, method, release)
+            _receive(i, state, objective, method)
+        release_gradient(t - first, t, 0, i, state.X, i, workers[2], state, samples, objective, method, release)
         if i == seen.worker:
             step = load(method.step, 0)
             for j in range(state.X.shape[1]):

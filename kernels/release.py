@@ -101,6 +101,7 @@ def release_gradient(
     share: int,
     state: Any,
     samples: Any,
+    objective: Any,
     method: Any,
     release: Any,
 ) -> None:
@@ -109,7 +110,7 @@ def release_gradient(
     The noise is that of round t, which is round `now` of the call, and of a purpose. The rooms are those of a share.
     """
     d = points.shape[1]
-    store_gradient(method.loss, load(method.clip, 0), samples, i, points, row, state, share)
+    store_gradient(objective, samples, i, points, row, state, share)
     if release.mode == EXACT:
         for j in range(d):
             h = load(state.gradient, share, j) * load(release.weight, i)

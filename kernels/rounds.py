@@ -13,6 +13,7 @@ import numpy as np
 from numba import prange
 from numba.extending import overload
 
+from fastldp.kernels.formulas import Objective
 from fastldp.kernels.gradient import Samples
 from fastldp.kernels.jit import parallel, piece, serial
 from fastldp.kernels.meeting import await_end, claim, end_round, finish
@@ -25,7 +26,7 @@ def nothing(now: Any, state: Any, method: Any) -> Any:
     """For methods that have nothing to do before the first round."""
 
 
-def nothing_of(workers: Any, state: Any, method: Any) -> Any:
+def nothing_of(workers: Any, state: Any, objective: Any, method: Any) -> Any:
     """For methods whose workers have nothing to do after the last round."""
 
 
@@ -33,13 +34,13 @@ class Steps(NamedTuple):
     """What a method does in a call from round `first` on, in a stretch of the rounds [begin, end)."""
 
     visit: Callable[..., Any]
-    """(t, begin, first, workers, state, samples, method, release, seen): round t of a share of the workers."""
+    """(t, begin, first, workers, state, samples, objective, method, release, seen): round t of a share of the workers."""
     serve: Callable[..., Any]
-    """(t, first, end, state, method, seen): the server's part of round t, once all workers have had theirs."""
+    """(t, first, end, state, objective, method, seen): the server's part of round t, once all workers have had theirs."""
     enter: Callable[..., Any] = nothing
     """(now, state, method): the server's part before a stretch, whose first round is number `now` of the call's."""
     leave: Callable[..., Any] = nothing_of
-    """(workers, state, method): the part of a share of the workers after the last round of a stretch."""
+    """(workers, state, objective, method): the part of a share of the workers after the last round of a stretch."""
 
 
 # By the type of the method's numbers.
@@ -47,12 +48,12 @@ STEPS: dict[type, Steps] = {}
 
 
 def _visit(
-    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any
+    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
 ) -> Any:
     raise NotImplementedError("only compiled code calls this")
 
 
-def _serve(t: Any, first: Any, end: Any, state: Any, method: Any, seen: Any) -> Any:
+def _serve(t: Any, first: Any, end: Any, state: Any, objective: Any, method: Any, seen: Any) -> Any:
     raise NotImplementedError("only compiled code calls this")
 
 
@@ -60,19 +61,19 @@ def _enter(now: Any, state: Any, method: Any) -> Any:
     raise NotImplementedError("only compiled code calls this")
 
 
-def _leave(workers: Any, state: Any, method: Any) -> Any:
+def _leave(workers: Any, state: Any, objective: Any, method: Any) -> Any:
     raise NotImplementedError("only compiled code calls this")
 
 
 @overload(_visit, inline="always")
 def _visit_of(
-    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, method: Any, release: Any, seen: Any
+    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
 ) -> Any:
     return STEPS[method.instance_class].visit
 
 
 @overload(_serve, inline="always")
-def _serve_of(t: Any, first: Any, end: Any, state: Any, method: Any, seen: Any) -> Any:
+def _serve_of(t: Any, first: Any, end: Any, state: Any, objective: Any, method: Any, seen: Any) -> Any:
     return STEPS[method.instance_class].serve
 
 
@@ -82,7 +83,7 @@ def _enter_of(now: Any, state: Any, method: Any) -> Any:
 
 
 @overload(_leave, inline="always")
-def _leave_of(workers: Any, state: Any, method: Any) -> Any:
+def _leave_of(workers: Any, state: Any, objective: Any, method: Any) -> Any:
     return STEPS[method.instance_class].leave
 
 
@@ -106,6 +107,7 @@ def _take_part(
     met: Any,
     state: Any,
     samples: Any,
+    objective: Any,
     method: Any,
     release: Any,
     seen: Any,
@@ -117,12 +119,12 @@ def _take_part(
         for beside in range(shares):
             share = (k + beside) % shares
             if claim(met, share, t - first):
-                _visit(t, begin, first, (cuts[share], cuts[share + 1], share), state, samples, method, release, seen)
+                _visit(t, begin, first, (cuts[share], cuts[share + 1], share), state, samples, objective, method, release, seen)
                 if finish(met, t - first):
-                    _serve(t, first, end, state, method, seen)
+                    _serve(t, first, end, state, objective, method, seen)
                     end_round(met, t - first)
         await_end(met, t - first)
-    _leave((cuts[k], cuts[k + 1], k), state, method)
+    _leave((cuts[k], cuts[k + 1], k), state, objective, method)
 
 
 @serial
@@ -132,6 +134,7 @@ def run_serial(
     met: Any,
     state: Any,
     samples: Samples,
+    objective: Objective,
     method: Any,
     release: Any,
     seen: Transcript,
@@ -142,7 +145,7 @@ def run_serial(
     for k in range(ends.size - 1):
         begin, end = ends[k] + 1, ends[k + 1] + 1
         _enter(begin - first, state, method)
-        _take_part(np.int64(0), begin, end, first, cuts, met, state, samples, method, release, seen)
+        _take_part(np.int64(0), begin, end, first, cuts, met, state, samples, objective, method, release, seen)
         measure(k, records.models, records.optimum, records.means, records.consensus, records.distance)
 
 
@@ -154,6 +157,7 @@ def run_parallel(
     met: Any,
     state: Any,
     samples: Samples,
+    objective: Objective,
     method: Any,
     release: Any,
     seen: Transcript,
@@ -161,4 +165,4 @@ def run_parallel(
     """One stretch [first, last) on Numba's threads, with the same bits: share k has the workers from cuts[k] on."""
     _enter(np.int64(0), state, method)
     for k in prange(cuts.size - 1):
-        _take_part(np.int64(k), first, last, first, cuts, met, state, samples, method, release, seen)
+        _take_part(np.int64(k), first, last, first, cuts, met, state, samples, objective, method, release, seen)

@@ -488,9 +488,9 @@ def _lines(kind: Vector) -> int:
     return 2 if kind.lanes * kind.dtype.bitwidth > LINE else 1
 
 
-def _in_lanes(array: Kind, indices: Sequence[Kind]) -> Kind:
-    """What lies at these indices: a scalar, or the lanes of the one or two axes that are left."""
-    left = array.ndim - len(indices)
+def lanes_at(array: Kind, indices: int) -> Kind:
+    """What lies at so many indices: a scalar, or the lanes of the one or two axes that are left."""
+    left = array.ndim - indices
     return Vector(array.dtype, left * LINE // array.dtype.bitwidth) if left > 0 else array.dtype
 
 
@@ -505,11 +505,15 @@ def _place(array: Kind, indices: Sequence[Kind], kind: Kind) -> Kind:
 
 def _address(context: Any, builder: Any, sig: Signature, args: Any, kind: Kind) -> Any:
     """Where `array[indices]` begins, the last two of args, as a pointer to `kind`."""
-    array = sig.args[-2]
-    view = context.make_array(array)(context, builder, args[-2])
+    return address_in(context, builder, sig.args[-2], args[-2], cgutils.unpack_tuple(builder, args[-1]), kind)
+
+
+def address_in(context: Any, builder: Any, array: Kind, value: Any, indices: Sequence[Any], kind: Kind) -> Any:
+    """Where an array has the `kind` that begins at these indices, as a pointer to it."""
+    view = context.make_array(array)(context, builder, value)
     extents = cgutils.unpack_tuple(builder, view.shape, array.ndim)
     offset = context.get_constant(types.intp, 0)
-    for extent, index in zip(extents, cgutils.unpack_tuple(builder, args[-1]), strict=False):
+    for extent, index in zip(extents, indices, strict=False):
         offset = builder.add(builder.mul(offset, extent), index)
     if isinstance(kind, Vector):
         offset = builder.mul(offset, context.get_constant(types.intp, kind.lanes))
@@ -554,7 +558,7 @@ def _load(array: Kind, indices: Sequence[Kind], kind: Kind, *like: Kind) -> Type
 @intrinsic
 def load(context: Any, array: Any, *indices: Any) -> Typed:
     """array[*indices, :] as a cache line of lanes, array[*indices, :, :] as two, array[*indices] as a scalar."""
-    return _load(array, indices, _in_lanes(array, indices))
+    return _load(array, indices, lanes_at(array, len(indices)))
 
 
 @intrinsic
@@ -612,7 +616,7 @@ def store_across(context: Any, value: Any, array: Any, row: Any, column: Any) ->
 @intrinsic
 def prefetch(context: Any, array: Any, *indices: Any) -> Typed:
     """Ask for array[*indices, :] in the second-level cache, beyond the end too; of an array of scalars, for nothing."""
-    kind = _in_lanes(array, indices)
+    kind = lanes_at(array, len(indices))
     vector = isinstance(kind, Vector)
 
     def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:

@@ -19,7 +19,6 @@ from fastldp.errors import ArgumentError
 from fastldp.kernels import isrl as kernels
 from fastldp.planning.prior import Prior
 from fastldp.privacy.budget import Budget
-from fastldp.regularizers import BoxL1
 from fastldp.validation import integer
 
 Array = NDArray[np.float64]
@@ -73,7 +72,7 @@ class ISRLDP:
     def outline(self, terms: Terms, rounds: int) -> Outline:
         """All that can be refused before the noise of the rounds is computed, and how to compute it."""
         g = terms.problem.regularizer
-        if not g.smooth and isinstance(g, BoxL1) and np.any(np.asarray(g.weight) > 0):
+        if not g.indicator:
             raise ArgumentError(
                 "algorithm", "ISRLDP", f"it projects onto sets only, and g = {g} is more than a set; use PrimalDual()"
             )
@@ -102,15 +101,9 @@ class NoisyDescent(Program):
         return kernels.State(*shared, layout.zeros(problem.n, d), *layout.rooms(d), layout.no_failures())
 
     def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> kernels.Method:
-        forms = [problem.regularizer.kernel_form(problem.d) for problem in problems]
-        clips = [program.enforced(problem) for problem, program in zip(problems, programs, strict=True)]
         return kernels.Method(
-            loss=layout.loss,
-            prox=forms[0].code,
             step=layout.stack(program.step for program in programs),
             shrink=layout.stack(problem.l2 for problem in problems),
-            clip=layout.stack(min(clip, layout.largest) for clip in clips),
-            size=layout.stack(form.size for form in forms),
             coefficients=layout.zeros(0, 4),
         )
 

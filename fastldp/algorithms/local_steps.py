@@ -151,15 +151,12 @@ class LocalSteps(Program):
         return kernels.State(*of_workers, *layout.rooms(d), *of_server, layout.no_failures())
 
     def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> kernels.Method:
-        clips = [program.enforced(problem) for problem, program in zip(problems, programs, strict=True)]
         return kernels.Method(
-            loss=layout.loss,
             local_steps=self.local_steps,
             variates=self.variates,
             step=layout.stack(program.step for program in programs),
             server_step=layout.stack(program.server_step for program in programs),
             shrink=layout.stack(problem.l2 for problem in problems),
-            clip=layout.stack(min(clip, layout.largest) for clip in clips),
         )
 
     def begin(self, state: kernels.State, start: Array) -> None:
@@ -167,8 +164,10 @@ class LocalSteps(Program):
         state.control.fill(0.0)
         state.server_control.fill(0.0)
 
-    def warm_up(self, state: kernels.State, samples: Any, method: Any, release: Any, seen: Any) -> None:
-        kernels.warm_start(state, samples, kernels.WarmStart(*method), release, seen)
+    def warm_up(
+        self, state: kernels.State, samples: Any, objective: Any, method: Any, release: Any, seen: Any
+    ) -> None:
+        kernels.warm_start(state, samples, objective, kernels.WarmStart(*method), release, seen)
 
     def models(self, state: kernels.State) -> NDArray[Any]:
         return state.model

@@ -28,6 +28,7 @@ from fastldp.planning.plan import Plan, Way, planned
 from fastldp.planning.prior import Prior
 from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
 from fastldp.privacy.budget import Budget
+from fastldp.regularizers import Regularizer
 from fastldp.validation import known_name, vector
 
 Array = NDArray[np.float64]
@@ -173,7 +174,7 @@ class PrimalDual:
         if self.step is None and not problem.public_constants and not isinstance(self.allocation, Plan):
             read.append("the step")
         dynamic = isinstance(self.allocation, str) and self.allocation == "dynamic"
-        if dynamic and problem.loss == "squared" and problem.bound_source != "public":
+        if dynamic and problem.least_curvature > 0 and problem.bound_source != "public":
             read.append("the strong convexity")
         if isinstance(self.allocation, Plan):
             return ", ".join(dict.fromkeys([*read, *filter(None, self.allocation.read_off_data.split(", "))]))
@@ -229,19 +230,16 @@ class Algorithm1(Program):
         of_workers = layout.zeros(n, d), layout.zeros(n, d)
         return kernels.State(*of_workers, *layout.rooms(d), layout.zeros(1, d), layout.no_failures())
 
+    def regularizer(self, problem: Composite) -> Regularizer:
+        return problem.regularizer.scaled(self.step, problem.n)[0]
+
     def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> kernels.Method:
-        n, d = problems[0].n, problems[0].d
-        forms = [problem.regularizer.kernel_form(d) for problem in problems]
-        steps = [program.step for program in programs]
-        clips = [program.enforced(problem) for problem, program in zip(problems, programs, strict=True)]
+        n = problems[0].n
+        scaled = [p.regularizer.scaled(program.step, n) for p, program in zip(problems, programs, strict=True)]
         return kernels.Method(
-            loss=layout.loss,
-            prox=forms[0].code,
-            step=layout.stack(steps),
+            step=layout.stack(program.step for program in programs),
             shrink=layout.stack(problem.l2 / n for problem in problems),
-            threshold=layout.stack(step * form.weight / n for step, form in zip(steps, forms, strict=True)),
-            clip=layout.stack(min(clip, layout.largest) for clip in clips),
-            size=layout.stack(form.size for form in forms),
+            scale=layout.stack(scale for _, scale in scaled),
         )
 
     def begin(self, state: kernels.State, start: Array) -> None:

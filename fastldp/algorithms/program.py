@@ -11,16 +11,13 @@ from numpy.typing import NDArray
 
 from fastldp.composite import Composite
 from fastldp.kernels.gradient import Rooms
+from fastldp.regularizers import Regularizer
 
 Array = NDArray[np.float64]
 
 
 class Layout(Protocol):
     """How arrays are laid out in lanes: a block."""
-
-    loss: int
-    largest: float
-    """The largest number of the precision: a clipping threshold that clips nothing."""
 
     def zeros(self, *shape: int) -> NDArray[Any]:
         """An array of zeros with lanes."""
@@ -82,6 +79,10 @@ class Program(ABC):
         clip = self.threshold(problem)
         return min(clip, problem.enforced_bound) if self.private else clip
 
+    def regularizer(self, problem: Composite) -> Regularizer:
+        """The regularizer whose prox kernels take, at the scale that the method gives them."""
+        return problem.regularizer
+
     @abstractmethod
     def state(self, layout: Layout, problem: Composite) -> Any:
         """The kernels' state, all zeros."""
@@ -102,7 +103,7 @@ class Program(ABC):
     def begin(self, state: Any, start: Array) -> None:
         """Put a state back to the start."""
 
-    def warm_up(self, state: Any, samples: Any, method: Any, release: Any, seen: Any) -> None:
+    def warm_up(self, state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any) -> None:
         """What is released before the first round."""
         raise NotImplementedError(f"{type(self).__name__} has no early releases")
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit
 
 from fastldp.algorithms import Schedule
 from fastldp.algorithms.isrl import NoisyDescent
@@ -102,7 +101,7 @@ def _of_algorithm_1(program: Algorithm1, problem: Problem, start: Array, view: V
         yield x, (x - message) / step - dual - problem.l2 / n * x, float(size)
         dual = dual + message - mean
         z = message - step * (message - mean)
-        x = g.prox(z, step / n) if g.separable else np.stack([g.prox(row, step / n) for row in z])
+        x = g.prox(z, step / n) if g.of_coordinates else np.stack([g.prox(row, step / n) for row in z])
 
 
 @_releases.register
@@ -140,5 +139,5 @@ def _query(program: Program, problem: Problem, worker: int, x: Array) -> Array:
     norms = np.sqrt(np.einsum("md,md->m", rows, rows))
     limits = np.divide(program.threshold(problem), norms, out=np.full(norms.size, np.inf), where=norms > 0)
     margins = x @ rows.T
-    slopes = expit(margins) if problem.loss == "logistic" else margins - problem.targets[mine]
+    slopes = problem.loss.slope(margins, problem.targets[mine])
     return np.asarray(np.clip(slopes, -limits, limits) @ rows / (program.parts(problem) * rows.shape[0]))

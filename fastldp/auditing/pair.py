@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from fastldp.errors import ArgumentError, OptimumError
+from fastldp.losses import SIGNS
 from fastldp.problem import Problem
 
 # A replaced sample is so many times longer than B: its clipped gradient has length B while |margin| < ln(5 − 1).
@@ -57,7 +58,7 @@ def worst(problem: Problem, worker: int, bound: float) -> Pair:
         rows = problem.rows.tolil(copy=True) if sparse.issparse(problem.rows) else problem.rows.copy()
         rows[row] = 0.0
         targets = problem.targets.copy()
-        if problem.loss == "logistic":
+        if problem.loss.labels == SIGNS:
             rows[row, coordinate] = sign * OVERSIZE * bound
         else:
             rows[row, coordinate], targets[row] = 1.0, -sign * (bound + FAR_TARGET)
@@ -74,8 +75,8 @@ def _quiet_coordinate(problem: Problem) -> int:
 
 
 def _with_data(problem: Problem, rows: Any, targets: Any, bound: float) -> Problem:
-    # The rows of a logistic problem carry −b, so that with b = −1 they are what they were.
-    labels = -np.ones(targets.size) if problem.loss == "logistic" else targets
+    # Rows carry −b where labels are ±1, so that with b = −1 they are what they were.
+    labels = -np.ones(targets.size) if problem.loss.labels == SIGNS else targets
     return Problem(
         sparse.csr_array(rows) if sparse.issparse(rows) else rows,
         labels,

@@ -1,0 +1,143 @@
+"""Classes that may come from outside: complete before they are used, and known by their name and their code."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fastldp.errors import ArgumentError, ExtensionError
+from fastldp.kernels.formulas import Fields
+
+OURS = __name__.partition(".")[0]
+
+
+class Extensible:
+    """The base of what users can add to: a frozen dataclass, some of whose methods are formulas of kernels.
+
+    A formula finds the class's fields in `self` by their names, each a number of its run. `vectors` names what has a
+    number for each coordinate, `structure` what has a whole number for each; these may be properties.
+    """
+
+    needed: ClassVar[dict[str, str]] = {}
+    """What a class must have, and what that is."""
+    vectors: ClassVar[tuple[str, ...]] = ()
+    structure: ClassVar[tuple[str, ...]] = ()
+
+    def __new__(cls, *args: Any, **given: Any) -> Any:
+        lacking = [f"{name}: {what}" for name, what in cls.needed.items() if not hasattr(cls, name)]
+        if lacking:
+            raise ExtensionError(cls, f"it lacks {'; '.join(lacking)}")
+        own = {name for name, kind in cls.__dict__.get("__annotations__", {}).items() if "ClassVar" not in str(kind)}
+        known = {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set()
+        if not own <= known:
+            raise ExtensionError(cls, f"{', '.join(sorted(own - known))} would be ignored: put @dataclass(frozen=True)")
+        return super().__new__(cls)
+
+    @classmethod
+    def fields(cls) -> Fields:
+        """What its formulas find in `self`."""
+        apart = {*cls.vectors, *cls.structure}
+        names = [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
+        return Fields(tuple(name for name in names if name not in apart), tuple(cls.vectors), tuple(cls.structure))
+
+
+def name_of(kind: type) -> str:
+    """What a class is called in files: its name, or ``module:name`` where it comes from outside."""
+    return kind.__name__ if is_ours(kind) else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def is_ours(kind: type) -> bool:
+    """Whether a class is part of this package."""
+    return kind.__module__.partition(".")[0] == OURS
+
+
+def found(argument: str, name: str, base: type) -> Any:
+    """The class that ``module:name`` stands for."""
+    module, _, path = name.partition(":")
+    try:
+        kind: Any = importlib.import_module(module)
+        for part in path.split("."):
+            kind = getattr(kind, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        remedy = f"it cannot be imported ({error}); give module:Class of a module on Python's path"
+        raise ArgumentError(argument, name, remedy) from None
+    if not (isinstance(kind, type) and issubclass(kind, base)):
+        raise ArgumentError(argument, name, f"it is no subclass of fastldp.{base.__name__}")
+    return kind
+
+
+def code_of(kind: type) -> str:
+    """A digest of what a class from outside does: its code, and all that is not ours or a library's which that uses."""
+    digest = hashlib.sha256()
+    for part in _parts(kind, set()):
+        digest.update(part.encode())
+    return digest.hexdigest()[:16]
+
+
+def _parts(thing: Any, seen: set[int]) -> Iterator[str]:
+    """All that the digest is of, as texts; what refers to itself is taken once."""
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    thing = getattr(thing, "py_func", thing)  # what Numba compiled
+    if isinstance(thing, property):
+        thing = thing.fget
+    if isinstance(thing, staticmethod | classmethod):
+        thing = thing.__func__
+    if isinstance(thing, type):
+        yield thing.__qualname__
+        if not _from_libraries(thing):
+            for base in thing.__mro__[1:]:
+                yield from _parts(base, seen)
+            for name, value in sorted(vars(thing).items()):
+                if not name.startswith("__") or name == "__post_init__":
+                    yield name
+                    yield from _parts(value, seen)
+    elif isinstance(thing, types.FunctionType):
+        yield f"{thing.__module__}.{thing.__qualname__}"
+        if not _from_libraries(thing):
+            yield from _parts(thing.__code__, seen)
+            cells = [cell.cell_contents for cell in thing.__closure__ or ()]
+            used = [thing.__globals__[name] for name in thing.__code__.co_names if name in thing.__globals__]
+            for value in (*cells, *used, *(thing.__defaults__ or ())):
+                yield from _parts(value, seen)
+    elif isinstance(thing, types.CodeType):
+        yield f"{thing.co_code.hex()} {thing.co_names} {thing.co_varnames}"
+        for value in thing.co_consts:
+            yield from _parts(value, seen)
+    elif isinstance(thing, types.ModuleType):
+        yield thing.__name__
+        if not _from_libraries(thing):
+            yield Path(str(thing.__file__)).read_text(encoding="utf-8")
+    elif isinstance(thing, np.ndarray):
+        yield f"{thing.dtype} {thing.shape} {thing.tobytes().hex()}"
+    elif isinstance(thing, bool | int | float | complex | str | bytes | None):
+        yield repr(thing)
+    elif isinstance(thing, tuple | list | frozenset | set):
+        for value in thing if isinstance(thing, tuple | list) else sorted(thing, key=repr):
+            yield from _parts(value, seen)
+    else:
+        yield type(thing).__qualname__
+
+
+def _from_libraries(thing: Any) -> bool:
+    """Whether something is ours or an installed library's: those have versions, and are not edited."""
+    name = thing.__name__ if isinstance(thing, types.ModuleType) else str(getattr(thing, "__module__", ""))
+    if name.partition(".")[0] == OURS:
+        return True
+    try:
+        module = importlib.import_module(name)
+    except (ImportError, ValueError):
+        return False
+    path = getattr(module, "__file__", None)
+    if path is None:
+        return name != "__main__"
+    folders = Path(path).parts
+    return "site-packages" in folders or Path(path).is_relative_to(Path(dataclasses.__file__).parent)

@@ -1,0 +1,145 @@
+"""What formulas of losses and regularizers are written with: in Python on NumPy arrays, in kernels on lanes of runs.
+
+Beside these a formula has `+`, `-`, `*`, `/`, comparisons, and `&`, `|`, `~` of them; it has no `if` on values, which
+may differ from lane to lane: `select` chooses. Loops over the coordinates of a row go by `load` and `store`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba.extending import overload
+from scipy.special import expit
+
+from fastldp.kernels import simd, vmath
+
+__all__ = [
+    "all_lanes",
+    "any_lane",
+    "broadcast",
+    "copysign",
+    "exp",
+    "fabs",
+    "fma",
+    "load",
+    "log",
+    "maximum",
+    "minimum",
+    "select",
+    "sigmoid",
+    "sqrt",
+    "store",
+]
+
+
+def exp(x: Any) -> Any:
+    """e^x."""
+    return np.exp(x)
+
+
+def log(x: Any) -> Any:
+    """ln x of a positive number."""
+    return np.log(x)
+
+
+def sigmoid(x: Any) -> Any:
+    """1/(1 + e^-x)."""
+    return expit(x)
+
+
+def sqrt(x: Any) -> Any:
+    """√x."""
+    return np.sqrt(x)
+
+
+def fabs(x: Any) -> Any:
+    """|x|."""
+    return np.abs(x)
+
+
+def copysign(size: Any, sign: Any) -> Any:
+    """|size| with the sign of `sign`."""
+    return np.copysign(size, sign)
+
+
+def minimum(a: Any, b: Any) -> Any:
+    """The smaller; b where a or b is NaN."""
+    return np.where(a < b, a, b)
+
+
+def maximum(a: Any, b: Any) -> Any:
+    """The larger; b where a or b is NaN."""
+    return np.where(a > b, a, b)
+
+
+def select(mask: Any, a: Any, b: Any) -> Any:
+    """a where the mask is true, and b elsewhere."""
+    return np.where(mask, a, b)
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """a·b + c, rounded once in kernels and twice in Python."""
+    return a * b + c
+
+
+def any_lane(mask: Any) -> Any:
+    """Whether the mask is true anywhere."""
+    return bool(np.any(mask))
+
+
+def all_lanes(mask: Any) -> Any:
+    """Whether the mask is true everywhere."""
+    return bool(np.all(mask))
+
+
+def broadcast(value: Any, like: Any) -> Any:
+    """The number in every lane that `like` has."""
+    return np.full_like(like, value, dtype=np.float64)
+
+
+def load(array: Any, *indices: Any) -> Any:
+    """array[*indices] in every lane."""
+    return array[indices]
+
+
+def store(value: Any, array: Any, *indices: Any) -> None:
+    """array[*indices] = value in every lane."""
+    array[indices] = value
+
+
+def _in_kernels(plain: Callable[..., Any], compiled: Any) -> None:
+    """Let kernels call something of ours where formulas call a function above."""
+    count = plain.__code__.co_argcount
+
+    def one(x: Any) -> Any:
+        return lambda x: compiled(x)
+
+    def two(a: Any, b: Any) -> Any:
+        return lambda a, b: compiled(a, b)
+
+    def three(a: Any, b: Any, c: Any) -> Any:
+        return lambda a, b, c: compiled(a, b, c)
+
+    overload(plain, inline="always", strict=False)((one, two, three)[count - 1])
+
+
+for _plain in (sqrt, fabs, copysign, minimum, maximum, select, fma, any_lane, all_lanes, broadcast):
+    _in_kernels(_plain, getattr(simd, _plain.__name__))
+for _plain in (exp, log, sigmoid):
+    _in_kernels(_plain, getattr(vmath, _plain.__name__))
+
+
+# Inlining by Numba cannot do with an unknown number of arguments; that by LLVM can.
+_INLINED = {"forceinline": True, "_nrt": False}
+
+
+@overload(load, strict=False, jit_options=_INLINED)
+def _load(array: Any, *indices: Any) -> Any:
+    return lambda array, *indices: simd.load(array, *indices)
+
+
+@overload(store, strict=False, jit_options=_INLINED)
+def _store(value: Any, array: Any, *indices: Any) -> Any:
+    return lambda value, array, *indices: simd.store(value, array, *indices)

@@ -1,0 +1,265 @@
+"""The formulas of losses and regularizers in kernels: compiled by themselves, and called at an address.
+
+A kernel knows no loss and no regularizer: it calls the slopes of a tile of rows, or the prox of a row, at the address
+it is given. So kernels are compiled once for all of them, and one from outside costs no more than its own formula. A
+call serves a whole tile or row, and so costs nothing beside what it does.
+
+A formula is a method of a class, such as `slope(self, z, b)`. In Python `self` is an object of it; here it has the
+object's numbers in lanes, by the same names, so that one text serves both.
+"""
+
+from collections import namedtuple
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import types, typeof
+from numba.core import cgutils
+from numba.extending import models, overload, register_model
+from numba.np.arrayobj import populate_array
+from numpy.typing import NDArray
+
+from fastldp.kernels.jit import formula, own_formula, own_piece, piece, serial
+from fastldp.kernels.simd import Typed, address_in, intrinsic, lanes_at, load, maximum, minimum, store
+
+Floats = NDArray[np.floating[Any]]
+
+# Times this, a scalar of single precision is one of double, which formulas are for; vectors stay as they are.
+AS_FORMULAS_TAKE = 1.0
+
+
+class Objective(NamedTuple):
+    """The loss and the regularizer of a block of runs."""
+
+    slopes: int  # the address of the loss's
+    unit: float  # what margins are multiplied by
+    reach: float  # up to this margins have their slopes, from 0 to 1, in a shorter way; 0 where there is none
+    clip: Floats  # (1, lanes): the largest norm a sample's gradient may have, or the largest number
+    loss_numbers: Floats  # (fields, lanes)
+    prox: int  # the address of the regularizer's; 0 where it changes nothing
+    numbers: Floats  # (fields, lanes)
+    vectors: Floats  # (fields, d, lanes): a number of each coordinate
+    structure: NDArray[np.int64]  # (fields, d): a whole number of each coordinate, the same for all runs
+
+
+class Fields(NamedTuple):
+    """What formulas find in `self`, by name: each a row of an array of `Objective`."""
+
+    numbers: tuple[str, ...] = ()
+    vectors: tuple[str, ...] = ()
+    structure: tuple[str, ...] = ()
+
+
+class Formulas(types.Dummy):  # type: ignore[misc]
+    """The Numba type that stands for a class with formulas: which one is all there is to know of it."""
+
+    def __init__(self, owner: type) -> None:
+        self.owner = owner
+        super().__init__(name=f"Formulas({owner.__module__}.{owner.__qualname__})")
+
+    @property
+    def key(self) -> Any:
+        return self.owner
+
+
+register_model(Formulas)(models.OpaqueModel)
+
+
+@cache
+def _self_type(fields: Fields) -> Any:
+    # Numba has no tuples with names and nothing in them.
+    names = (*fields.numbers, *fields.vectors, *fields.structure) or ("nothing",)
+    return namedtuple("Self", names)  # noqa: PYI024
+
+
+@intrinsic
+def _self(context: Any, formulas: Any, numbers: Any, vectors: Any, structure: Any, j: Any) -> Typed:
+    """What a formula calls `self`: of vectors it has the numbers of coordinate j, or all where it is of whole rows."""
+    fields, whole = formulas.owner.fields(), hasattr(formulas.owner, "prox_row")
+    number, vector = lanes_at(numbers, 1), lanes_at(vectors, 2)
+    row_of_vectors, row_of_structure = (types.Array(a.dtype, a.ndim - 1, "C") for a in (vectors, structure))
+    kinds = [number] * len(fields.numbers) + [row_of_vectors if whole else vector] * len(fields.vectors)
+    kinds += [row_of_structure] * len(fields.structure)
+    result = types.BaseTuple.from_types(kinds or [types.intp], _self_type(fields))
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        _, numbers_at, vectors_at, structure_at, j_at = args
+
+        def loaded(array: Any, value: Any, kind: Any, *indices: Any) -> Any:
+            address = address_in(context, builder, array, value, indices, kind)
+            return builder.load(address, align=array.dtype.bitwidth // 8)
+
+        index = ir.IntType(64)
+        parts = [loaded(numbers, numbers_at, number, index(k)) for k in range(len(fields.numbers))]
+        for k in range(len(fields.vectors)):
+            if whole:
+                parts.append(_row(context, builder, vectors, vectors_at, k, row_of_vectors))
+            else:
+                parts.append(loaded(vectors, vectors_at, vector, index(k), j_at))
+        for k in range(len(fields.structure)):
+            parts.append(_row(context, builder, structure, structure_at, k, row_of_structure))
+        return context.make_tuple(builder, result, parts or [j_at])
+
+    return result(formulas, numbers, vectors, structure, types.intp), emit
+
+
+def _row(context: Any, builder: Any, array: Any, value: Any, k: int, kind: Any) -> Any:
+    """Row k of an array, as an array that owns nothing."""
+    whole, row = context.make_array(array)(context, builder, value), context.make_array(kind)(context, builder)
+    shape, strides = (cgutils.unpack_tuple(builder, part, array.ndim) for part in (whole.shape, whole.strides))
+    begin = cgutils.pointer_add(builder, whole.data, builder.mul(strides[0], ir.IntType(64)(k)), row.data.type)
+    populate_array(row, begin, shape[1:], strides[1:], whole.itemsize, None)
+    return row._getvalue()
+
+
+def _slope(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
+    """φ' of a loss, whose margins are in its unit."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+def _short_slope(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
+    """The same where margins are within reach."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(_slope, inline="always")
+def _slope_of_class(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
+    return _of_margin(formulas.owner, "slope_in_unit")
+
+
+@overload(_short_slope, inline="always")
+def _short_slope_of_class(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
+    return _of_margin(formulas.owner, "short_slope")
+
+
+def _of_margin(owner: Any, name: str) -> Any:
+    text = own_formula(getattr(owner, name, owner.slope))
+
+    def of_margin(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
+        return text(_self(formulas, numbers, numbers, numbers, 0), z, b)
+
+    return of_margin
+
+
+def _slopes(
+    formulas: Any,
+    within: bool,
+    clip: Any,
+    inverse_norms: Any,
+    targets: Any,
+    row: int,
+    count: int,
+    numbers: Any,
+    slopes: Any,
+) -> None:
+    """Margins of so many samples from `row` on to φ' of them, in place, limited so that no gradient exceeds `clip`.
+
+    A sample's gradient is this number times its row, so limiting it clips the sample's gradient.
+    """
+    if within:
+        for k in range(count):
+            store(_short_slope(formulas, numbers, load(slopes, k) * AS_FORMULAS_TAKE, 0.0), slopes, k)
+    else:
+        for k in range(count):
+            limit = clip * load(inverse_norms, row + k)
+            s = _slope(formulas, numbers, load(slopes, k) * AS_FORMULAS_TAKE, load(targets, row + k))
+            # Whatever the point, no slope exceeds its limit: in this order of arguments a NaN becomes −limit. So no
+            # message tells by a NaN what a worker holds.
+            store(minimum(limit, maximum(s, -limit)), slopes, k)
+
+
+def _prox(formulas: Any, X: Any, i: Any, scale: Any, numbers: Any, vectors: Any, structure: Any) -> Any:
+    """Replace X[i] by the prox of scale·g there."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(_prox, inline="always")
+def _prox_of_class(formulas: Any, X: Any, i: Any, scale: Any, numbers: Any, vectors: Any, structure: Any) -> Any:
+    if hasattr(formulas.owner, "prox_row"):
+        of_row = own_formula(formulas.owner.prox_row)
+
+        def at_once(formulas: Any, X: Any, i: Any, scale: Any, numbers: Any, vectors: Any, structure: Any) -> Any:
+            of_row(_self(formulas, numbers, vectors, structure, 0), X, i, scale)
+
+        return at_once
+    of_coordinate = own_formula(formulas.owner.shrink)
+
+    def one_by_one(formulas: Any, X: Any, i: Any, scale: Any, numbers: Any, vectors: Any, structure: Any) -> Any:
+        for j in range(X.shape[1]):
+            me = _self(formulas, numbers, vectors, structure, j)
+            store(of_coordinate(me, load(X, i, j) * AS_FORMULAS_TAKE, scale), X, i, j)
+
+    return one_by_one
+
+
+def _prox_of_row(formulas: Any, X: Any, i: int, scale: Any, numbers: Any, vectors: Any, structure: Any) -> None:
+    _prox(formulas, X, i, scale, numbers, vectors, structure)
+
+
+# Those of our own classes are cached. Numba would not see where others were edited, so these are compiled anew.
+_OURS = {text: piece(text) for text in (_slopes, _prox_of_row)}
+_OTHERS = {text: own_piece(text) for text in (_slopes, _prox_of_row)}
+
+
+def slopes_of(owner: type, objective: Objective, samples: Any, axes: int) -> int:
+    """The address of a loss's slopes: of samples like these, with margins in an array of so many axes."""
+    clip, numbers = typeof(objective.clip), typeof(objective.loss_numbers)
+    rows = typeof(samples.inverse_norms), typeof(samples.targets), types.intp, types.intp
+    return _address(
+        _slopes, owner, types.boolean, lanes_at(clip, 1), *rows, numbers, types.Array(clip.dtype, axes, "C")
+    )
+
+
+def prox_of(owner: type, objective: Objective, models: Floats) -> int:
+    """The address of a regularizer's prox, of models in arrays like this."""
+    numbers = typeof(objective.numbers)
+    further = numbers, typeof(objective.vectors), typeof(objective.structure)
+    return _address(_prox_of_row, owner, typeof(models), types.intp, lanes_at(numbers, 1), *further)
+
+
+def _address(text: Any, owner: type, *kinds: Any) -> int:
+    ours = owner.__module__.partition(".")[0] == __name__.partition(".")[0]
+    function, signature = (_OURS if ours else _OTHERS)[text], (Formulas(owner), *kinds)
+    function.compile(signature)
+    compiled = function.overloads[signature]
+    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
+
+
+@intrinsic
+def _call(context: Any, address: Any, arguments: Any) -> Typed:
+    """Call what is compiled at the address with these arguments, after the one that takes no value."""
+    kinds = [types.intp if isinstance(kind, types.Integer) else types.unliteral(kind) for kind in arguments]
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        parts = cgutils.unpack_tuple(builder, args[1], len(kinds))
+        values = [context.cast(builder, *of) for of in zip(parts, arguments, kinds, strict=True)]
+        taken = (Formulas(object), *kinds)
+        function = context.call_conv.get_function_type(types.none, taken)
+        pointer = builder.inttoptr(args[0], function.as_pointer())
+        # Formulas do not raise, so how the call ended is not looked at.
+        context.call_conv.call_function(builder, pointer, types.none, taken, [context.get_dummy_value(), *values])
+        return context.get_dummy_value()
+
+    return types.none(types.intp, arguments), emit
+
+
+@formula
+def to_slopes(objective: Any, within: bool, samples: Any, row: int, count: int, slopes: Any) -> None:
+    """Margins of so many rows from `row` on to their slopes, in place."""
+    rows = samples.inverse_norms, samples.targets, row, count
+    _call(objective.slopes, (within, load(objective.clip, 0), *rows, objective.loss_numbers, slopes))
+
+
+@formula
+def apply_prox(objective: Any, X: Any, i: int, scale: Any) -> None:
+    """Replace X[i] by the prox of scale·g there."""
+    if objective.prox != 0:
+        _call(objective.prox, (X, i, scale, objective.numbers, objective.vectors, objective.structure))
+
+
+@serial
+def apply_to_rows(objective: Objective, X: Any, scale: float) -> None:
+    """Replace every row of X, of one run, by the prox of scale·g there."""
+    for i in range(X.shape[0]):
+        apply_prox(objective, X, i, scale)

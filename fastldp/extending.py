@@ -22,11 +22,13 @@ class Extensible:
     """The base of what users can add to: a frozen dataclass, some of whose methods are formulas of kernels.
 
     A formula finds the class's fields in `self` by their names, each a number of its run. `vectors` names what has a
-    number for each coordinate, `structure` what has a whole number for each; these may be properties.
+    number for each coordinate, `structure` what has a whole number for each; `numbers` is the rest of the fields where
+    it does not say otherwise. All may be properties.
     """
 
     needed: ClassVar[dict[str, str]] = {}
     """What a class must have, and what that is."""
+    numbers: ClassVar[tuple[str, ...] | None] = None
     vectors: ClassVar[tuple[str, ...]] = ()
     structure: ClassVar[tuple[str, ...]] = ()
 
@@ -43,9 +45,11 @@ class Extensible:
     @classmethod
     def fields(cls) -> Fields:
         """What its formulas find in `self`."""
-        apart = {*cls.vectors, *cls.structure}
-        names = [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
-        return Fields(tuple(name for name in names if name not in apart), tuple(cls.vectors), tuple(cls.structure))
+        numbers = cls.numbers
+        if numbers is None:
+            names = [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
+            numbers = tuple(name for name in names if name not in (*cls.vectors, *cls.structure))
+        return Fields(numbers, cls.vectors, cls.structure)
 
 
 def name_of(kind: type) -> str:

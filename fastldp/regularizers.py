@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from fastldp.errors import ArgumentError, ExtensionError
-from fastldp.extending import Extensible
+from fastldp.extending import Extensible, is_ours
 from fastldp.kernels.formulas import Objective, apply_to_rows, prox_of
 from fastldp.kernels.jit import own_formula
 from fastldp.lanes import any_lane, broadcast, copysign, fabs, fma, load, maximum, minimum, select, sqrt, store
@@ -22,6 +22,8 @@ Vector = NDArray[np.float64]
 
 # Rounding leaves a projected point this far outside its set at most; value() still calls it inside.
 FEASIBLE = 1e-9
+# The prox of a class from outside is tried on so many coordinates at most.
+MOST_TRIED = 10_000
 
 
 class Active(NamedTuple):
@@ -118,8 +120,20 @@ class Regularizer(Extensible):
         return np.broadcast_to(value, (d,))
 
     def check(self, d: int) -> None:
-        """Refuse parameters that do not fit d coordinates, and a prox that contradicts the value."""
+        """Refuse parameters that do not fit d coordinates, and from outside a prox that is not that of the value."""
         self.in_kernels(d)
+        if is_ours(type(self)) or d > MOST_TRIED:
+            return
+        points = np.random.default_rng(0).standard_normal((4, d)) * np.array([[0.1], [1.0], [10.0], [1e3]])
+        made = [self.prox(z, 0.5) for z in points]
+        for z, p in zip(points, made, strict=True):
+            if np.shape(p) != (d,) or not np.isfinite(p).all() or not np.isfinite(self.value(p)):
+                raise ExtensionError(type(self), f"its prox gives a point outside of its set: value(prox(z)) at z = {z[:3]}…")
+            # No other point may do better in scale·g(u) + ½‖z − u‖², by more than rounding.
+            for u in (*made, *(p + t * (q - p) for q in made for t in (1e-3, 0.1))):
+                mine, other = (0.5 * self.value(v) + 0.5 * float((z - v) @ (z - v)) for v in (p, u))
+                if other < mine - 1e-7 * (1 + abs(mine)):
+                    raise ExtensionError(type(self), f"its prox is not that of its value: another point is better at z = {z[:3]}…")
 
     def active(self, x: Vector, gradient: Vector) -> Active:
         """The surface that x, an image of the prox, lies on, where the smooth part has this gradient."""
@@ -224,6 +238,7 @@ class BoxL1(Regularizer):
 class Box(Regularizer):
     """The indicator of a box: lower ≤ x_j ≤ upper, numbers or one of each coordinate; `Box(b)` is |x_j| ≤ b."""
 
+    numbers = ()
     vectors = ("low", "high")
     indicator = True
     bound: float | None
@@ -292,6 +307,7 @@ class GroupL2(Regularizer):
     bound : of the norm of every group; infinite where it is not given.
     """
 
+    numbers = ("radius",)
     vectors = ("weights",)
     structure = ("order", "ends")
     groups: NDArray[np.int64]
@@ -310,10 +326,6 @@ class GroupL2(Regularizer):
             object.__setattr__(self, "bound", real("bound", self.bound, "give a number > 0", above=0))
         object.__setattr__(self, "groups", groups)
         object.__setattr__(self, "weight", weight)
-
-    @classmethod
-    def fields(cls) -> Any:
-        return super().fields()._replace(numbers=("radius",))
 
     @property
     def radius(self) -> float:

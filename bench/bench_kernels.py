@@ -1,6 +1,7 @@
 """The parts of a round one by one, and the whole of it, on one core: each against the same formula in NumPy."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import fastldp as fl
 import jobs
 import limits
 from fastldp.block import LANES, Block, Lane, Runs, samples_in_panels, samples_in_rows
-from fastldp.kernels import gaussian, gradient, jit, prox, vmath
+from fastldp.kernels import formulas, gaussian, gradient, jit, vmath
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.simd import aligned_zeros, load, store
+from fastldp.objective import objective_of, with_losses
 from fastldp.recording import timetable
 from measuring import Reference, Work, measure
 
@@ -41,27 +43,19 @@ def _normals(keys: Any, normals: Any, dithers: Any, repeats: int) -> None:
 
 
 @jit.serial
-def _gradients(samples: Any, clip: Any, X: Any, rooms: Any, repeats: int) -> None:
+def _gradients(objective: Any, samples: Any, X: Any, rooms: Any, repeats: int) -> None:
     for _ in range(repeats):
         for i in range(X.shape[0]):
-            gradient.store_gradient(gradient.LOGISTIC, load(clip, 0), samples, i, X, i, rooms, i)
+            gradient.store_gradient(objective, samples, i, X, i, rooms, i)
 
 
 @jit.serial
-def _shrink(Z: Any, threshold: Any, bound: Any, X: Any, repeats: int) -> None:
-    for _ in range(repeats):
-        for i in range(X.shape[0]):
-            for j in range(X.shape[1]):
-                store(prox.box_l1(load(Z, i, j), load(threshold, 0), load(bound, 0)), X, i, j)
-
-
-@jit.serial
-def _project(code: int, Z: Any, radius: Any, X: Any, repeats: int) -> None:
+def _prox(objective: Any, Z: Any, X: Any, scale: Any, repeats: int) -> None:
     for _ in range(repeats):
         for i in range(X.shape[0]):
             for j in range(X.shape[1]):
                 store(load(Z, i, j), X, i, j)
-            prox.project_row(code, X, i, load(radius, 0))
+            formulas.apply_prox(objective, X, i, load(scale, 0))
 
 
 def _farthest(computed: Array, reference: Array) -> float:
@@ -73,6 +67,12 @@ def _random(dtype: str, *shape: int) -> Array:
     X = aligned_zeros((*shape, LANES[dtype]), dtype)
     X[...] = np.random.default_rng(0).standard_normal(X.shape)
     return X
+
+
+def _in_all_lanes(dtype: str, values: Any) -> Array:
+    """The first of the values in every lane."""
+    value = np.atleast_1d(np.array(list(values), dtype)[0])
+    return np.ascontiguousarray(np.broadcast_to(value[..., None], (*value.shape, LANES[dtype])))
 
 
 def _lanes_of(value: float, dtype: str) -> Array:
@@ -139,7 +139,12 @@ def bench_gradient(benchmark: BenchmarkFixture, layout: str, lanes: str, dtype: 
     X = _random(dtype, size.n, size.d) if not alone else np.ascontiguousarray(_random(dtype, size.n, size.d)[..., 0])
     G = np.zeros_like(X)
     rooms = gradient.Rooms(G, np.empty_like(X))
-    clip = np.full((1,) if alone else (1, LANES[dtype]), np.finfo(dtype).max, dtype)
+    stack = (
+        partial(_in_all_lanes, dtype) if not alone else lambda values: np.atleast_1d(np.array(list(values), dtype)[0])
+    )
+    axes = 1 if alone and not in_panels else 2
+    plain = objective_of([fl.Zero()], [np.inf], size.d, stack)
+    objective = with_losses(plain, [given.problem.loss], samples, axes, stack)
     A = np.ascontiguousarray(-given.b[:, :, None] * given.A).astype(dtype)
     transposed = np.ascontiguousarray(A.transpose(0, 2, 1))
 
@@ -152,7 +157,7 @@ def bench_gradient(benchmark: BenchmarkFixture, layout: str, lanes: str, dtype: 
     runs = 1 if alone else LANES[dtype]
     measure(
         benchmark,
-        lambda: _gradients(samples, clip, X, rooms, repeats),
+        lambda: _gradients(objective, samples, X, rooms, repeats),
         Reference("numpy", with_numpy, runs * repeats),
         jobs.work(given, runs, repeats, threads=1),
         lambda _: _farthest(G, with_numpy()) / float(np.abs(G).max()),
@@ -179,10 +184,10 @@ def _onto_l2_ball(Z: Array, radius: float) -> Array:
     return np.asarray(Z * np.minimum(1, radius / np.sqrt((Z * Z).sum(axis=1, keepdims=True))))
 
 
-PROJECTIONS: dict[str, tuple[int, Callable[[Array, float], Array]]] = {
-    "l2_ball": (prox.L2_BALL, _onto_l2_ball),
-    "simplex": (prox.SIMPLEX, _onto_simplex),
-    "l1_ball": (prox.L1_BALL, _onto_l1_ball),
+PROJECTIONS: dict[str, tuple[fl.Regularizer, Callable[[Array, float], Array]]] = {
+    "l2_ball": (fl.L2Ball(5.0), _onto_l2_ball),
+    "simplex": (fl.Simplex(5.0), _onto_simplex),
+    "l1_ball": (fl.L1Ball(5.0), _onto_l1_ball),
 }
 
 
@@ -191,6 +196,7 @@ def bench_prox_box_l1(benchmark: BenchmarkFixture, dtype: str) -> None:
     Z = _random(dtype, WORKERS, FEATURES)
     X, shrunk = np.empty_like(Z), np.empty_like(Z)
     threshold, bound = Z.dtype.type(0.3), Z.dtype.type(1.0)
+    objective = objective_of([fl.BoxL1(0.3, 1.0)], [np.inf], FEATURES, partial(_in_all_lanes, dtype))
 
     def with_numpy() -> Array:
         for _ in range(REPEATS):
@@ -203,7 +209,7 @@ def bench_prox_box_l1(benchmark: BenchmarkFixture, dtype: str) -> None:
     values = REPEATS * Z.size
     measure(
         benchmark,
-        lambda: _shrink(Z, _lanes_of(0.3, dtype), _lanes_of(1.0, dtype), X, REPEATS),
+        lambda: _prox(objective, Z, X, _lanes_of(1.0, dtype), REPEATS),
         Reference("numpy", with_numpy, values),
         Work(values, 2, 2 * Z.itemsize, dtype, threads=1),
         lambda _: _farthest(X, with_numpy()),
@@ -213,12 +219,13 @@ def bench_prox_box_l1(benchmark: BenchmarkFixture, dtype: str) -> None:
 
 @pytest.mark.parametrize("onto", sorted(PROJECTIONS))
 def bench_prox_row(benchmark: BenchmarkFixture, onto: str) -> None:
-    code, project = PROJECTIONS[onto]
+    onto_set, project = PROJECTIONS[onto]
     Z = _random("float64", WORKERS, FEATURES)
     X = np.empty_like(Z)
+    objective = objective_of([onto_set], [np.inf], FEATURES, partial(_in_all_lanes, "float64"))
     measure(
         benchmark,
-        lambda: _project(code, Z, _lanes_of(5.0, "float64"), X, REPEATS),
+        lambda: _prox(objective, Z, X, _lanes_of(1.0, "float64"), REPEATS),
         Reference("numpy", lambda: project(Z, 5.0), Z.size),
         Work(REPEATS * Z.size, bytes=2 * Z.itemsize, threads=1),
         lambda _: _farthest(X, project(Z, 5.0)),

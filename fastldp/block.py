@@ -22,13 +22,14 @@ from fastldp.algorithms.program import Program
 from fastldp.composite import Composite
 from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import gradient, metrics, privatize, rounds
-from fastldp.kernels.formulas import Objective, prox_of, slopes_of
+from fastldp.kernels.formulas import Objective
 from fastldp.kernels.meeting import meeting
 from fastldp.kernels.network import Network
 from fastldp.kernels.release import LongRelease, Release, SingleRelease, Transcript
 from fastldp.kernels.simd import aligned_zeros
 from fastldp.mlp import MLP
 from fastldp.network import samples_of, with_rooms
+from fastldp.objective import objective_of, with_losses
 from fastldp.problem import Problem
 from fastldp.recording import Timetable
 
@@ -257,34 +258,14 @@ class Block:
 
     def _objective(self, problems: Sequence[Composite]) -> Objective:
         of_runs = list(zip(problems, self._programs, strict=True))
-        largest = float(np.finfo(self.dtype).max)  # a threshold that clips nothing
-        taken = [program.regularizer(problem).in_kernels(problem.d) for problem, program in of_runs]
-        numbers, vectors, structure = zip(*taken, strict=True)
-        objective = Objective(
-            slopes=0,
-            unit=1.0,
-            reach=0.0,
-            clip=self.stack(min(program.enforced(problem), largest) for problem, program in of_runs),
-            loss_numbers=self.zeros(0),
-            prox=0,
-            numbers=self.stack(numbers),
-            vectors=self.stack(vectors),
-            structure=structure[0],
-        )
-        problem = problems[0]
-        if not problem.regularizer.smooth:
-            objective = objective._replace(prox=prox_of(type(problem.regularizer), objective, self.zeros(1, 1)))
+        regularizers = [program.regularizer(problem) for problem, program in of_runs]
+        clips = [program.enforced(problem) for problem, program in of_runs]
+        objective = objective_of(regularizers, clips, problems[0].d, self.stack)
         if isinstance(self.samples, Network):
             return objective
-        loss = problem.loss
-        objective = objective._replace(
-            unit=loss.unit,
-            reach=loss.reach[problem.dtype],
-            loss_numbers=self.stack(problem.loss.in_kernels() for problem in problems),
-        )
-        # Margins are in lanes of runs or of samples.
+        # Margins are in lanes of samples or of runs.
         axes = 2 if isinstance(self.samples, gradient.Panels) else 1 + (0 if self.alone else len(self.lane_shape))
-        return objective._replace(slopes=slopes_of(type(loss), objective, self.samples, axes))
+        return with_losses(objective, [problem.loss for problem in problems], self.samples, axes, self.stack)
 
     def _release(self, problem: Composite) -> Release | SingleRelease | LongRelease:
         common: dict[str, Any] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib
+import inspect
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,10 +37,11 @@ class Extensible:
         lacking = [f"{name}: {what}" for name, what in cls.needed.items() if not hasattr(cls, name)]
         if lacking:
             raise ExtensionError(cls, f"it lacks {'; '.join(lacking)}")
-        own = {name for name, kind in cls.__dict__.get("__annotations__", {}).items() if "ClassVar" not in str(kind)}
-        known = {field.name for field in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set()
-        if not own <= known:
-            raise ExtensionError(cls, f"{', '.join(sorted(own - known))} would be ignored: put @dataclass(frozen=True)")
+        own = {name for name, kind in inspect.get_annotations(cls).items() if "ClassVar" not in str(kind)}
+        ignored = own.difference(_fields_of(cls))
+        if ignored:
+            remedy = f"{', '.join(sorted(ignored))} would be ignored: put @dataclass(frozen=True) on it"
+            raise ExtensionError(cls, remedy)
         return super().__new__(cls)
 
     @classmethod
@@ -47,9 +49,13 @@ class Extensible:
         """What its formulas find in `self`."""
         numbers = cls.numbers
         if numbers is None:
-            names = [field.name for field in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
-            numbers = tuple(name for name in names if name not in (*cls.vectors, *cls.structure))
+            apart = (*cls.vectors, *cls.structure)
+            numbers = tuple(name for name in _fields_of(cls) if name not in apart)
         return Fields(numbers, cls.vectors, cls.structure)
+
+
+def _fields_of(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
 
 
 def name_of(kind: type) -> str:

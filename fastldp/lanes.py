@@ -132,7 +132,7 @@ for _plain in (exp, log, sigmoid):
 
 
 # Inlining by Numba cannot do with an unknown number of arguments; that by LLVM can.
-_INLINED = {"forceinline": True, "_nrt": False}
+_INLINED: Any = {"forceinline": True, "_nrt": False}
 
 
 @overload(load, strict=False, jit_options=_INLINED)

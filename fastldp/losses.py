@@ -35,7 +35,7 @@ class Loss(Extensible):
     array([-1. ,  0.5])
     """
 
-    needed = {
+    needed: ClassVar[dict[str, str]] = {
         "value": "value(self, z, b), the loss",
         "slope": "slope(self, z, b), its derivative in z",
         "curvature": "curvature, a bound on its second derivative in z",
@@ -102,7 +102,9 @@ class Loss(Extensible):
             remedy = f"slope is {slopes[off][0]:g} and value's differences are {apart[off][0]:g} at {at}"
             raise ExtensionError(type(self), remedy)
         if self.slope_bound is not None and np.abs(slopes).max() > self.slope_bound * (1 + APART):
-            raise ExtensionError(type(self), f"slope_bound = {self.slope_bound:g}, but slope has {np.abs(slopes).max():g}")
+            raise ExtensionError(
+                type(self), f"slope_bound = {self.slope_bound:g}, but slope has {np.abs(slopes).max():g}"
+            )
         bends = np.diff(slopes.reshape(some.size, -1)) / np.diff(TRIED)
         if bends.max() > self.curvature * (1 + APART) or bends.min() < self.least_curvature - APART:
             raise ExtensionError(
@@ -129,7 +131,7 @@ class Logistic(Loss):
     slope_bound = 1.0
     # Margins in base two save a product for every sample.
     unit = LOG2_E
-    reach = {"float64": 700.0, "float32": 85.0}
+    reach: ClassVar[dict[str, float]] = {"float64": 700.0, "float32": 85.0}
     keeps_to_bound = True
 
     def value(self, z: Any, b: Any) -> Any:
@@ -177,7 +179,7 @@ class Huber(Loss):
         object.__setattr__(self, "delta", real("delta", self.delta, "give a finite number > 0", above=0))
 
     @property
-    def slope_bound(self) -> float:  # type: ignore[override]
+    def slope_bound(self) -> float:
         return self.delta
 
     def value(self, z: Any, b: Any) -> Any:
@@ -226,4 +228,5 @@ def as_loss(loss: Loss | str) -> Loss:
         return loss
     if isinstance(loss, type) and issubclass(loss, Loss):
         raise ArgumentError("loss", loss, f"give an instance, as {loss.__name__}()")
-    return NAMES[known_name("loss", loss, tuple(NAMES))]()
+    made: Loss = NAMES[known_name("loss", loss, tuple(NAMES))]()
+    return made

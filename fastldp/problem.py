@@ -227,9 +227,9 @@ class Problem(Composite):
         return min(0.25, 1 / self.smoothness) if self.smoothness > 0 else 0.25
 
     # With a public bound the run must not depend on the rows in any other way either. Rows within R have
-    # L_f ≤ (curvature·R² + l2)/n, clipped or not: clipping flattens a gradient and nowhere bends it more. Without R rows
-    # are taken to be within B over the largest slope, which holds unless B clips, and a run whose default step is too
-    # long for its rows then warns; a loss whose slopes are not bounded has no such number.
+    # L_f ≤ (curvature·R² + l2)/n, clipped or not: clipping flattens a gradient and nowhere bends it more. Without R,
+    # rows are taken to be within B over the largest slope, which holds unless B clips, and a run whose default step is
+    # too long for its rows then warns; a loss whose slopes are not bounded has no such number.
 
     @property
     def public_constants(self) -> bool:
@@ -241,13 +241,17 @@ class Problem(Composite):
         """The default step: the theorem's limit, from public numbers where the bound is public."""
         if not self.public_constants:
             return self.step_limit
-        radius = self.row_bound if self.row_bound is not None else self._public_bound / self._steepest
+        radius = self.row_bound if self.row_bound is not None else self.clip / self._steepest
         return min(0.25, self.n / (self.loss.curvature * radius**2 + self.l2))
 
     @property
     def rows_exceed_bounds(self) -> bool:
         """Whether a row is longer than the default step takes rows to be."""
-        return self.row_bound is None and self.public_constants and float(self.row_norms.max()) > self.clip / self._steepest
+        return (
+            self.row_bound is None
+            and self.public_constants
+            and float(self.row_norms.max()) > self.clip / self._steepest
+        )
 
     @property
     def safe_strong_convexity(self) -> float:

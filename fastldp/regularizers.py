@@ -48,7 +48,7 @@ class Regularizer(Extensible):
     array([-2.,  0.,  1.])
     """
 
-    needed = {"value": "value(self, x), which is g(x), infinite outside of its set"}
+    needed: ClassVar[dict[str, str]] = {"value": "value(self, x), which is g(x), infinite outside of its set"}
     smooth: ClassVar[bool] = False
     """Whether g is zero everywhere, so that methods for smooth problems may be used."""
     of_coordinates: ClassVar[bool] = False
@@ -70,7 +70,8 @@ class Regularizer(Extensible):
     def __new__(cls, *args: Any, **given: Any) -> Any:
         if not (hasattr(cls, "shrink") or hasattr(cls, "prox_row")):
             raise ExtensionError(
-                cls, "it lacks shrink(self, z, scale), the prox of a coordinate, or prox_row(self, X, i, scale), of a row"
+                cls,
+                "it lacks shrink(self, z, scale), the prox of a coordinate, or prox_row(self, X, i, scale), of a row",
             )
         return super().__new__(cls, *args, **given)
 
@@ -128,12 +129,16 @@ class Regularizer(Extensible):
         made = [self.prox(z, 0.5) for z in points]
         for z, p in zip(points, made, strict=True):
             if np.shape(p) != (d,) or not np.isfinite(p).all() or not np.isfinite(self.value(p)):
-                raise ExtensionError(type(self), f"its prox gives a point outside of its set: value(prox(z)) at z = {z[:3]}…")
+                raise ExtensionError(
+                    type(self), f"its prox gives a point outside of its set: value(prox(z)) at z = {z[:3]}…"
+                )
             # No other point may do better in scale·g(u) + ½‖z − u‖², by more than rounding.
             for u in (*made, *(p + t * (q - p) for q in made for t in (1e-3, 0.1))):
                 mine, other = (0.5 * self.value(v) + 0.5 * float((z - v) @ (z - v)) for v in (p, u))
                 if other < mine - 1e-7 * (1 + abs(mine)):
-                    raise ExtensionError(type(self), f"its prox is not that of its value: another point is better at z = {z[:3]}…")
+                    raise ExtensionError(
+                        type(self), f"its prox is not that of its value: another point is better at z = {z[:3]}…"
+                    )
 
     def active(self, x: Vector, gradient: Vector) -> Active:
         """The surface that x, an image of the prox, lies on, where the smooth part has this gradient."""
@@ -249,7 +254,7 @@ class Box(Regularizer):
         self, lower: float | Vector | None = None, upper: float | Vector | None = None, *, bound: float | None = None
     ) -> None:
         if upper is None and bound is None:
-            lower, bound = None, lower  # type: ignore[assignment]
+            lower, bound = None, lower
         if bound is not None:
             if lower is not None or upper is not None:
                 raise ArgumentError("bound", bound, "it is for both sides; leave it out, or lower and upper")

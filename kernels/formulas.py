@@ -1,3 +1,4 @@
+# mypy: allow-untyped-calls
 """The formulas of losses and regularizers in kernels: compiled by themselves, and called at an address.
 
 A kernel knows no loss and no regularizer: it calls the slopes of a tile of rows, or the prox of a row, at the address
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import types, typeof
+from numba import typeof, types
 from numba.core import cgutils
 from numba.extending import models, overload, register_model
 from numba.np.arrayobj import populate_array
@@ -51,7 +52,7 @@ class Fields(NamedTuple):
     structure: tuple[str, ...] = ()
 
 
-class Formulas(types.Dummy):  # type: ignore[misc]
+class Formulas(types.Dummy):
     """The Numba type that stands for a class with formulas: which one is all there is to know of it."""
 
     def __init__(self, owner: type) -> None:
@@ -70,7 +71,7 @@ register_model(Formulas)(models.OpaqueModel)
 def _self_type(fields: Fields) -> Any:
     # Numba has no tuples with names and nothing in them.
     names = (*fields.numbers, *fields.vectors, *fields.structure) or ("nothing",)
-    return namedtuple("Self", names)  # noqa: PYI024
+    return namedtuple("Self", names)
 
 
 @intrinsic

@@ -52,7 +52,15 @@ TAKERS[Method] = _keep
 
 @piece
 def _visit_workers(
-    t: int, first: int, workers: tuple[int, int, int], state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
+    t: int,
+    first: int,
+    workers: tuple[int, int, int],
+    state: Any,
+    samples: Any,
+    objective: Any,
+    method: Any,
+    release: Any,
+    seen: Any,
 ) -> None:
     """The releases of a share of the workers."""
     keep_apart()  # a function of its own, for its registers
@@ -90,7 +98,16 @@ def _average(now: int, t: int, state: Any, objective: Any, method: Any, seen: An
 
 
 def _visit(
-    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
+    t: Any,
+    begin: Any,
+    first: Any,
+    workers: Any,
+    state: Any,
+    samples: Any,
+    objective: Any,
+    method: Any,
+    release: Any,
+    seen: Any,
 ) -> Any:
     _visit_workers(t, first, workers, state, samples, objective, method, release, seen)
 

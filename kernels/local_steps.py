@@ -73,7 +73,15 @@ TAKERS[WarmStart] = _first_variate
 
 @piece
 def _visit_workers(
-    t: int, first: int, workers: tuple[int, int, int], state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
+    t: int,
+    first: int,
+    workers: tuple[int, int, int],
+    state: Any,
+    samples: Any,
+    objective: Any,
+    method: Any,
+    release: Any,
+    seen: Any,
 ) -> None:
     """One round of a share of the workers."""
     keep_apart()  # a function of its own, for its registers
@@ -108,7 +116,16 @@ def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
 
 
 def _visit(
-    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
+    t: Any,
+    begin: Any,
+    first: Any,
+    workers: Any,
+    state: Any,
+    samples: Any,
+    objective: Any,
+    method: Any,
+    release: Any,
+    seen: Any,
 ) -> Any:
     _visit_workers(t, first, workers, state, samples, objective, method, release, seen)
 

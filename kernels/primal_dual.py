@@ -85,7 +85,16 @@ def _leave(workers: Any, state: Any, objective: Any, method: Any) -> Any:
 
 
 def _visit(
-    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
+    t: Any,
+    begin: Any,
+    first: Any,
+    workers: Any,
+    state: Any,
+    samples: Any,
+    objective: Any,
+    method: Any,
+    release: Any,
+    seen: Any,
 ) -> Any:
     draw_ahead(t, workers, release)
     _visit_workers(t, begin, first, workers, state, samples, objective, method, release, seen)

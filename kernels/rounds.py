@@ -34,9 +34,9 @@ class Steps(NamedTuple):
     """What a method does in a call from round `first` on, in a stretch of the rounds [begin, end)."""
 
     visit: Callable[..., Any]
-    """(t, begin, first, workers, state, samples, objective, method, release, seen): round t of a share of the workers."""
+    """(t, begin, first, workers, state, samples, objective, method, release, seen): round t of some of the workers."""
     serve: Callable[..., Any]
-    """(t, first, end, state, objective, method, seen): the server's part of round t, once all workers have had theirs."""
+    """(t, first, end, state, objective, method, seen): the server's part of round t, after those of all workers."""
     enter: Callable[..., Any] = nothing
     """(now, state, method): the server's part before a stretch, whose first round is number `now` of the call's."""
     leave: Callable[..., Any] = nothing_of
@@ -48,7 +48,16 @@ STEPS: dict[type, Steps] = {}
 
 
 def _visit(
-    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
+    t: Any,
+    begin: Any,
+    first: Any,
+    workers: Any,
+    state: Any,
+    samples: Any,
+    objective: Any,
+    method: Any,
+    release: Any,
+    seen: Any,
 ) -> Any:
     raise NotImplementedError("only compiled code calls this")
 
@@ -67,7 +76,16 @@ def _leave(workers: Any, state: Any, objective: Any, method: Any) -> Any:
 
 @overload(_visit, inline="always")
 def _visit_of(
-    t: Any, begin: Any, first: Any, workers: Any, state: Any, samples: Any, objective: Any, method: Any, release: Any, seen: Any
+    t: Any,
+    begin: Any,
+    first: Any,
+    workers: Any,
+    state: Any,
+    samples: Any,
+    objective: Any,
+    method: Any,
+    release: Any,
+    seen: Any,
 ) -> Any:
     return STEPS[method.instance_class].visit
 
@@ -119,7 +137,18 @@ def _take_part(
         for beside in range(shares):
             share = (k + beside) % shares
             if claim(met, share, t - first):
-                _visit(t, begin, first, (cuts[share], cuts[share + 1], share), state, samples, objective, method, release, seen)
+                _visit(
+                    t,
+                    begin,
+                    first,
+                    (cuts[share], cuts[share + 1], share),
+                    state,
+                    samples,
+                    objective,
+                    method,
+                    release,
+                    seen,
+                )
                 if finish(met, t - first):
                     _serve(t, first, end, state, objective, method, seen)
                     end_round(met, t - first)

@@ -1,6 +1,9 @@
 """The kernels that make up a round, one by one, against the oracle: each lane is a run of its own."""
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +16,9 @@ import cases
 import fastldp as fl
 import naive
 from fastldp import block
-from fastldp.kernels import gradient, jit, metrics, privatize, prox, simd
+from fastldp.kernels import formulas, gradient, jit, metrics, privatize, simd
+from fastldp.losses import as_loss
+from fastldp.objective import objective_of, with_losses
 from fastldp.privacy import sampler
 from fastldp.sweeping.ground import Ground
 from fastldp.sweeping.setting import Subject
@@ -26,20 +31,37 @@ extreme_rows = arrays(np.float64, (1, 5, LANES), elements=st.one_of(moderate, ex
 
 
 @jit.serial
-def project(code, X, radius):  # type: ignore[no-untyped-def]
-    prox.project_row(code, X, 0, simd.load(radius))
+def proxes(objective, X, scale):  # type: ignore[no-untyped-def]
+    formulas.apply_prox(objective, X, 0, simd.load(scale))
+
+
+def prox(regularizers: Sequence[fl.Regularizer], Z: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """That of the one row of Z, with a regularizer and a scale of each lane."""
+    X = Z.copy()
+    clips = [np.inf] * len(regularizers)
+    proxes(objective_of(regularizers, clips, Z.shape[1], partial(in_lanes, lane_shape=Z.shape[2:])), X, scale)
+    return X
+
+
+def in_lanes(values: Any, lane_shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
+    """A value of each lane, lanes last."""
+    stacked = np.array(list(values), dtype=dtype)
+    stacked = stacked.reshape(len(stacked), *(stacked.shape[1:] or (1,)))
+    return np.ascontiguousarray(np.moveaxis(stacked, 0, -1)).reshape(*stacked.shape[1:], *lane_shape)
 
 
 @jit.serial
-def shrink(X, threshold, bound):  # type: ignore[no-untyped-def]
-    for j in range(X.shape[1]):
-        simd.store(prox.box_l1(simd.load(X, 0, j), simd.load(threshold), simd.load(bound)), X, 0, j)
-
-
-@jit.serial
-def gradients(loss, clip, samples, X, rooms):  # type: ignore[no-untyped-def]
+def store_gradients(objective, samples, X, rooms):  # type: ignore[no-untyped-def]
     for i in range(X.shape[0]):
-        gradient.store_gradient(loss, simd.load(clip), samples, i, X, i, rooms, i)
+        gradient.store_gradient(objective, samples, i, X, i, rooms, i)
+
+
+def gradients(loss: str | fl.Loss, clips: np.ndarray, samples: Any, X: np.ndarray, rooms: gradient.Rooms) -> None:
+    """Of every worker i at X[i], to the i-th room; with a threshold of each lane."""
+    stack = partial(in_lanes, lane_shape=X.shape[2:], dtype=X.dtype.name)
+    plain = objective_of([fl.Zero()] * clips.size, clips.ravel().tolist(), X.shape[1], stack)
+    objective = with_losses(plain, [as_loss(loss)] * clips.size, samples, X.ndim - 1, stack)
+    store_gradients(objective, samples, X, rooms)
 
 
 @jit.serial
@@ -50,15 +72,15 @@ def releases(mode, query, deviation, normal, dither, out):  # type: ignore[no-un
         simd.store(h, out, j)
 
 
-SETS = {"l2_ball": prox.L2_BALL, "simplex": prox.SIMPLEX, "l1_ball": prox.L1_BALL}
+SETS: dict[str, type[fl.L2Ball | fl.Simplex | fl.L1Ball]]
+SETS = {"l2_ball": fl.L2Ball, "simplex": fl.Simplex, "l1_ball": fl.L1Ball}
 RADII = np.linspace(0.5, 4.0, LANES)
 
 
 @pytest.mark.parametrize("name", sorted(SETS))
 @given(Z=moderate_rows)
 def test_projections_agree_with_the_oracle(name: str, Z: np.ndarray) -> None:
-    X = Z.copy()
-    project(SETS[name], X, RADII)
+    X = prox([SETS[name](radius) for radius in RADII], Z, RADII)
     for lane in range(LANES):
         reference = getattr(naive, name)(RADII[lane]).prox(Z[0, :, lane], 1.0)
         np.testing.assert_allclose(X[0, :, lane], reference, rtol=1e-12, atol=1e-14)
@@ -68,20 +90,16 @@ def test_projections_agree_with_the_oracle(name: str, Z: np.ndarray) -> None:
 @given(Z=extreme_rows)
 def test_projections_of_extreme_rows(name: str, Z: np.ndarray) -> None:
     """The oracle's sums lose their small terms here; the regularizers' own are checked by definition elsewhere."""
-    kinds: dict[str, type[fl.L2Ball | fl.Simplex | fl.L1Ball]]
-    kinds = {"l2_ball": fl.L2Ball, "simplex": fl.Simplex, "l1_ball": fl.L1Ball}
-    X = Z.copy()
-    project(SETS[name], X, RADII)
+    X = prox([SETS[name](radius) for radius in RADII], Z, RADII)
     for lane in range(LANES):
-        reference = kinds[name](RADII[lane]).prox(Z[0, :, lane], 1.0)
+        reference = SETS[name](RADII[lane]).prox(Z[0, :, lane], 1.0)
         np.testing.assert_allclose(X[0, :, lane], reference, rtol=1e-12, atol=1e-13)
 
 
 @given(Z=extreme_rows)
 def test_box_l1(Z: np.ndarray) -> None:
     threshold, bound = np.linspace(0.0, 1.0, LANES), np.linspace(0.5, 4.0, LANES)
-    X = Z.copy()
-    shrink(X, threshold, bound)
+    X = prox([fl.BoxL1(*given) for given in zip(threshold, bound, strict=True)], Z, np.ones(LANES))
     for lane in range(LANES):
         reference = naive.box_l1(threshold[lane], bound[lane]).prox(Z[0, :, lane], 1.0)
         np.testing.assert_array_equal(X[0, :, lane], reference)
@@ -96,7 +114,7 @@ def test_gradients(loss: str, layout: str, bound: float | None) -> None:
     X = rng.standard_normal((6, 9, LANES)) * 10.0 ** np.arange(-3, 5)
     G = np.full_like(X, np.nan)  # what was there is not added to
     samples, rooms = block.samples_in_rows(case.problem), gradient.Rooms(G, np.empty_like(X))
-    gradients(block.LOSS_CODES[loss], np.full(LANES, bound or 1e300), samples, X, rooms)
+    gradients(loss, np.full(LANES, bound or 1e300), samples, X, rooms)
     for i, (A, b) in enumerate(case.shards):
         for lane in range(LANES):
             reference = len(b) * naive.gradient(loss, A, b, X[i, :, lane], bound or np.inf)
@@ -134,7 +152,7 @@ def test_sums_by_columns_have_the_bits_of_sums_by_rows(
     def at(samples: block.Samples) -> np.ndarray:
         G = simd.aligned_zeros(X.shape)
         rooms = gradient.Rooms(G, simd.aligned_zeros(X.shape))
-        gradients(block.LOSS_CODES[loss], np.full(lane_shape, 1e300), samples, X, rooms)
+        gradients(loss, np.full(lane_shape, 1e300), samples, X, rooms)
         return G
 
     np.testing.assert_array_equal(at(by_columns), at(by_rows))
@@ -181,7 +199,7 @@ def test_a_lane_that_clips_or_saturates_leaves_the_bits_of_its_neighbours(layout
 
     def at(X: np.ndarray, clip: np.ndarray) -> np.ndarray:
         G = np.empty_like(X)
-        gradients(gradient.LOGISTIC, clip, samples, X, gradient.Rooms(G, np.empty_like(X)))
+        gradients("logistic", clip, samples, X, gradient.Rooms(G, np.empty_like(X)))
         return G
 
     plain, clip, far, lost = at(X, unclipped), unclipped.copy(), X.copy(), X.copy()

@@ -18,10 +18,11 @@ import naive
 from fastldp import blas, block, engine, mlp, network, recording
 from fastldp.kernels import release, rounds
 from fastldp.kernels.chacha import key_of
-from fastldp.kernels.gradient import SOFTMAX, Rooms, store_gradient
+from fastldp.kernels.gradient import Rooms, store_gradient
 from fastldp.kernels.jit import serial
 from fastldp.kernels.meeting import meeting
 from fastldp.kernels.privatize import GRIDDED
+from fastldp.objective import objective_of
 from fastldp.sweeping import spec
 
 Array = NDArray[np.float64]
@@ -65,15 +66,16 @@ def gradients(problem: fl.MLP, x: Array, clip: float) -> Array:
     """The kernel's sums of clipped gradients."""
     samples = network.with_rooms(network.samples_of(problem), problem.n)
     total = np.full((problem.n, problem.d), np.nan)
-    store_gradients(clip, samples, x[None], Rooms(total, np.empty_like(total)))
+    objective = objective_of([fl.Zero()], [clip], problem.d, lambda values: np.atleast_1d(np.array(values)[0]))
+    store_gradients(objective, samples, x[None], Rooms(total, np.empty_like(total)))
     return total
 
 
 @serial
-def store_gradients(clip: float, samples: Any, X: Any, rooms: Any) -> None:
+def store_gradients(objective: Any, samples: Any, X: Any, rooms: Any) -> None:
     """The gradient of worker i at X[0], to the i-th room."""
     for i in range(rooms.gradient.shape[0]):
-        store_gradient(SOFTMAX, clip, samples, i, X, 0, rooms, i)
+        store_gradient(objective, samples, i, X, 0, rooms, i)
 
 
 # The gradient

@@ -164,9 +164,7 @@ class LocalSteps(Program):
         state.control.fill(0.0)
         state.server_control.fill(0.0)
 
-    def warm_up(
-        self, state: kernels.State, samples: Any, objective: Any, method: Any, release: Any, seen: Any
-    ) -> None:
+    def warm_up(self, state: kernels.State, samples: Any, objective: Any, method: Any, release: Any, seen: Any) -> None:
         kernels.warm_start(state, samples, objective, kernels.WarmStart(*method), release, seen)
 
     def models(self, state: kernels.State) -> NDArray[Any]:

@@ -353,7 +353,7 @@ def _read_as_saved(run: fl.Solution) -> Callable[[bytes, Any], bool]:
 
 
 def saved(run: fl.Solution, path: Path) -> bytes:
-    run.save(path)
+    run.save(path, keep_seed=True)
     return path.read_bytes()
 
 

@@ -245,8 +245,9 @@ def test_blocks_are_used_again() -> None:
     """Forty short runs, five blocks of them in turn in one layout, and each with its own bits."""
     problem = cases.make("box_l1", sizes=UNEQUAL).problem
     kept = [fl.Every(4), fl.Messages(1)]
-    many = fl.solve(problem, BUDGET, rounds=9, repetitions=40, seed=3, record=kept)
-    few = fl.solve(problem, BUDGET, rounds=9, repetitions=3, seed=3, record=kept)
+    given: dict[str, Any] = {"rounds": 9, "seed": 3, "common_noise": True, "record": kept}
+    many = fl.solve(problem, BUDGET, repetitions=40, **given)
+    few = fl.solve(problem, BUDGET, repetitions=3, **given)
     for values, same in ((many.means, few.means), (many.messages, few.messages), (many.workers, few.workers)):
         assert values is not None
         assert same is not None

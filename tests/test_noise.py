@@ -35,9 +35,8 @@ def released(problem: fl.Problem, budget: fl.Budget, **given: Any) -> Any:
 def query(problem: fl.Problem, released_by: dict[float, Any]) -> Any:
     """The gradient, from two releases with the same noise: (σ₁h₂ − σ₂h₁)/(σ₁ − σ₂)."""
     (first, h1), (second, h2) = released_by.items()
-    s1, s2 = (
-        float(np.sqrt(METHOD.schedule(problem, fl.Budget(e, 1e-4), 5).ledger.variances[0])) for e in (first, second)
-    )
+    ledgers = [METHOD.schedule(problem, fl.Budget(e, 1e-4), 5).ledger for e in (first, second)]
+    s1, s2 = (float(np.sqrt(ledger.variances[0])) for ledger in ledgers if ledger is not None)
     return (s1 * h2 - s2 * h1) / (s1 - s2)
 
 

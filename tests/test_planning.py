@@ -197,6 +197,7 @@ def test_no_grid_finds_much_better(shape: str) -> None:
     """The excess over the best of a grid of steps and allocations, all with the noise of one seed, is at most 10 %."""
     problem, prior = quadratic(2, **SHAPES[shape])
     common: dict[str, Any] = {"rounds": 600, "repetitions": 160, "seed": 6, "record": fl.Final()}
+    common["common_noise"] = True
     planned = fl.PrimalDual(step="planned", allocation="planned", prior=prior)
     run = fl.solve(problem, LOOSE, algorithm=planned, **common)
     chosen = planned.schedule(problem, LOOSE, 600).step

@@ -9,6 +9,7 @@ import pytest
 import fastldp as fl
 import sweeps
 from fastldp.errors import ArgumentError, MissingExtraError, StoreError, UnknownNameError
+from fastldp.privacy.statement import SECRET
 
 TEXT = sweeps.spec("primal_dual", "isrl", record="every = 10\nobjective = true")
 
@@ -146,7 +147,8 @@ def test_a_package_that_is_not_installed_is_named(
 
 
 def test_the_summary_is_aligned(found: fl.sweeping.Results) -> None:
-    first, _, *rows = found.summary().splitlines()
+    secret, first, _, *rows = found.summary().splitlines()
+    assert secret == f"{SECRET}."
     assert first == "24 runs of 8 settings: 24 completed"
     assert len({len(row) for row in rows}) == 1
     assert "± error" in rows[0]

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import secrets
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
-from fastldp import block, engine, noise
+from fastldp import block, engine
 from fastldp.errors import (
     ArgumentError,
     DivergedError,
@@ -140,7 +141,7 @@ def test_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.abs(first - other).max() > 1e-3
     # Without a seed the key is the operating system's, here in its stead two fixed ones, and is not kept.
     keys = iter([2, 1])
-    monkeypatch.setattr(noise.secrets, "randbits", lambda bits: next(keys))
+    monkeypatch.setattr(secrets, "randbits", lambda bits: next(keys))
     fresh = [fl.solve(problem, BUDGET, rounds=5) for _ in range(2)]
     np.testing.assert_array_equal([fresh[0].x, fresh[1].x], [other, first])
     assert fresh[0].seed is None

@@ -1,12 +1,17 @@
 """Small problems of every kind, each as the package takes it and as the oracle does."""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 import fastldp as fl
 import naive
+from fastldp.kernels import formulas, jit, simd
+from fastldp.objective import objective_of
 
 WEIGHTS = np.array([0.002, 0.0, 0.03, 0.01, 0.05, 0.0, 0.02, 0.01, 0.015])
 
@@ -60,3 +65,22 @@ def make(
     )
     shards = [(A[owners == i], b[owners == i]) for i in range(len(sizes))]
     return Case(problem, shards, loss, l2, theirs)
+
+
+@jit.serial
+def _prox(objective: Any, X: Any, scale: Any) -> None:
+    formulas.apply_prox(objective, X, 0, simd.load(scale))
+
+
+def prox_in_lanes(regularizers: Sequence[fl.Regularizer], Z: NDArray[Any], scale: NDArray[Any]) -> NDArray[Any]:
+    """That of the one row of Z by the kernels, with a regularizer and a scale of each lane."""
+    X, stack = Z.copy(), partial(in_lanes, lane_shape=Z.shape[2:], dtype=Z.dtype.name)
+    _prox(objective_of(regularizers, [np.inf] * len(regularizers), Z.shape[1], stack), X, scale)
+    return X
+
+
+def in_lanes(values: Any, lane_shape: tuple[int, ...], dtype: str = "float64") -> NDArray[Any]:
+    """A value of each lane, lanes last."""
+    stacked = np.array(list(values), dtype=dtype)
+    stacked = stacked.reshape(len(stacked), *(stacked.shape[1:] or (1,)))
+    return np.ascontiguousarray(np.moveaxis(stacked, 0, -1)).reshape(*stacked.shape[1:], *lane_shape)

@@ -18,7 +18,8 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 Shards = list[tuple[Array, Array]]
 # A loss by its name; a network by the widths of its layers, features first and classes last.
-Loss = str | tuple[int, ...]
+Slope = Callable[[float, float], float]
+Loss = str | tuple[int, ...] | Slope
 
 # --------------------------------------------------------------------------- noise: RFC 8439
 
@@ -122,8 +123,10 @@ def normals(seed: int, repetition: int, worker: int, round_: int, d: int, purpos
 # --------------------------------------------------------------------------- losses: eqn:basic_opt, eq-logreg
 
 
-def slope(loss: str, margin: float, label: float) -> float:
-    """dφ/d(margin): −b/(1 + exp(margin·b)) of eq-logreg's φ, or margin − b of the squared loss."""
+def slope(loss: str | Slope, margin: float, label: float) -> float:
+    """dφ/d(margin): −b/(1 + exp(margin·b)) of eq-logreg's φ, or margin − b of the squared loss; or given."""
+    if callable(loss):
+        return loss(margin, label)
     if loss == "squared":
         return margin - label
     small = math.exp(-abs(margin * label))  # never overflows
@@ -135,6 +138,28 @@ def loss_value(loss: str, margin: float, label: float) -> float:
     if loss == "squared":
         return 0.5 * (margin - label) ** 2
     return float(np.logaddexp(0.0, -margin * label))
+
+
+def huber(delta: float) -> Slope:
+    """Of ½r² for |r| ≤ δ and δ|r| − ½δ² beyond, r = margin − b (Huber 1964): r, or ±δ."""
+
+    def of(margin: float, label: float) -> float:
+        r = margin - label
+        return r if abs(r) <= delta else math.copysign(delta, r)
+
+    return of
+
+
+def smoothed_hinge(width: float) -> Slope:
+    """Of the hinge (1 − u)₊, u = b·margin, made quadratic for 1 − width ≤ u ≤ 1 (Shalev-Shwartz, Zhang 2013)."""
+
+    def of(margin: float, label: float) -> float:
+        u = label * margin
+        if u >= 1:
+            return 0.0
+        return -label if u <= 1 - width else -label * (1 - u) / width
+
+    return of
 
 
 def clipped(v: Array, bound: float) -> Array:
@@ -288,6 +313,43 @@ def l1_ball(radius: float) -> Regularizer:
         return z if float(np.sum(np.abs(z))) <= radius else np.sign(z) * project_simplex(np.abs(z), radius)
 
     return Regularizer(lambda x: indicator(at_most(float(np.sum(np.abs(x))), radius)), prox)
+
+
+def l1(weight: float | Array) -> Regularizer:
+    """Σ ω_j|x_j|; prox is the soft threshold."""
+    return Regularizer(
+        lambda x: float(np.sum(weight * np.abs(x))),
+        lambda z, scale: np.sign(z) * np.maximum(np.abs(z) - scale * weight, 0.0),
+    )
+
+
+def sides(lower: float | Array, upper: float | Array) -> Regularizer:
+    """The indicator of a box with two sides."""
+    return Regularizer(
+        lambda x: indicator(bool(np.all((x >= lower) & (x <= upper)))),
+        lambda z, scale: np.minimum(np.maximum(z, lower), upper),
+    )
+
+
+def group_l2(groups: list[int], weights: list[float], bound: float = math.inf) -> Regularizer:
+    """Σ_k ω_k‖x_k‖₂ over groups, ‖x_k‖₂ ≤ α: the norm of each group shrinks by sω_k and is cut at α."""
+
+    def of(x: Array, k: int) -> float:
+        return math.sqrt(sum(float(v) ** 2 for v, group in zip(x, groups, strict=True) if group == k))
+
+    def value(x: Array) -> float:
+        norms = [of(x, k) for k in range(len(weights))]
+        return sum(w * v for w, v in zip(weights, norms, strict=True)) + indicator(at_most(max(norms), bound))
+
+    def prox(z: Array, scale: float) -> Array:
+        out = np.zeros_like(z)
+        for j, k in enumerate(groups):
+            norm = of(z, k)
+            if norm > 0:
+                out[j] = z[j] / norm * min(bound, max(0.0, norm - scale * weights[k]))
+        return out
+
+    return Regularizer(value, prox)
 
 
 def zero() -> Regularizer:

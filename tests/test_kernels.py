@@ -1,6 +1,5 @@
 """The kernels that make up a round, one by one, against the oracle: each lane is a run of its own."""
 
-from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -16,7 +15,7 @@ import cases
 import fastldp as fl
 import naive
 from fastldp import block
-from fastldp.kernels import formulas, gradient, jit, metrics, privatize, simd
+from fastldp.kernels import gradient, jit, metrics, privatize, simd
 from fastldp.losses import as_loss
 from fastldp.objective import objective_of, with_losses
 from fastldp.privacy import sampler
@@ -31,26 +30,6 @@ extreme_rows = arrays(np.float64, (1, 5, LANES), elements=st.one_of(moderate, ex
 
 
 @jit.serial
-def proxes(objective, X, scale):  # type: ignore[no-untyped-def]
-    formulas.apply_prox(objective, X, 0, simd.load(scale))
-
-
-def prox(regularizers: Sequence[fl.Regularizer], Z: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """That of the one row of Z, with a regularizer and a scale of each lane."""
-    X = Z.copy()
-    clips = [np.inf] * len(regularizers)
-    proxes(objective_of(regularizers, clips, Z.shape[1], partial(in_lanes, lane_shape=Z.shape[2:])), X, scale)
-    return X
-
-
-def in_lanes(values: Any, lane_shape: tuple[int, ...], dtype: str = "float64") -> np.ndarray:
-    """A value of each lane, lanes last."""
-    stacked = np.array(list(values), dtype=dtype)
-    stacked = stacked.reshape(len(stacked), *(stacked.shape[1:] or (1,)))
-    return np.ascontiguousarray(np.moveaxis(stacked, 0, -1)).reshape(*stacked.shape[1:], *lane_shape)
-
-
-@jit.serial
 def store_gradients(objective, samples, X, rooms):  # type: ignore[no-untyped-def]
     for i in range(X.shape[0]):
         gradient.store_gradient(objective, samples, i, X, i, rooms, i)
@@ -58,7 +37,7 @@ def store_gradients(objective, samples, X, rooms):  # type: ignore[no-untyped-de
 
 def gradients(loss: str | fl.Loss, clips: np.ndarray, samples: Any, X: np.ndarray, rooms: gradient.Rooms) -> None:
     """Of every worker i at X[i], to the i-th room; with a threshold of each lane."""
-    stack = partial(in_lanes, lane_shape=X.shape[2:], dtype=X.dtype.name)
+    stack = partial(cases.in_lanes, lane_shape=X.shape[2:], dtype=X.dtype.name)
     plain = objective_of([fl.Zero()] * clips.size, clips.ravel().tolist(), X.shape[1], stack)
     objective = with_losses(plain, [as_loss(loss)] * clips.size, samples, X.ndim - 1, stack)
     store_gradients(objective, samples, X, rooms)
@@ -80,7 +59,7 @@ RADII = np.linspace(0.5, 4.0, LANES)
 @pytest.mark.parametrize("name", sorted(SETS))
 @given(Z=moderate_rows)
 def test_projections_agree_with_the_oracle(name: str, Z: np.ndarray) -> None:
-    X = prox([SETS[name](radius) for radius in RADII], Z, RADII)
+    X = cases.prox_in_lanes([SETS[name](radius) for radius in RADII], Z, RADII)
     for lane in range(LANES):
         reference = getattr(naive, name)(RADII[lane]).prox(Z[0, :, lane], 1.0)
         np.testing.assert_allclose(X[0, :, lane], reference, rtol=1e-12, atol=1e-14)
@@ -90,7 +69,7 @@ def test_projections_agree_with_the_oracle(name: str, Z: np.ndarray) -> None:
 @given(Z=extreme_rows)
 def test_projections_of_extreme_rows(name: str, Z: np.ndarray) -> None:
     """The oracle's sums lose their small terms here; the regularizers' own are checked by definition elsewhere."""
-    X = prox([SETS[name](radius) for radius in RADII], Z, RADII)
+    X = cases.prox_in_lanes([SETS[name](radius) for radius in RADII], Z, RADII)
     for lane in range(LANES):
         reference = SETS[name](RADII[lane]).prox(Z[0, :, lane], 1.0)
         np.testing.assert_allclose(X[0, :, lane], reference, rtol=1e-12, atol=1e-13)
@@ -99,7 +78,7 @@ def test_projections_of_extreme_rows(name: str, Z: np.ndarray) -> None:
 @given(Z=extreme_rows)
 def test_box_l1(Z: np.ndarray) -> None:
     threshold, bound = np.linspace(0.0, 1.0, LANES), np.linspace(0.5, 4.0, LANES)
-    X = prox([fl.BoxL1(*given) for given in zip(threshold, bound, strict=True)], Z, np.ones(LANES))
+    X = cases.prox_in_lanes([fl.BoxL1(*given) for given in zip(threshold, bound, strict=True)], Z, np.ones(LANES))
     for lane in range(LANES):
         reference = naive.box_l1(threshold[lane], bound[lane]).prox(Z[0, :, lane], 1.0)
         np.testing.assert_array_equal(X[0, :, lane], reference)

@@ -14,12 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastldp import algorithms, regularizers
+from fastldp import algorithms, losses, regularizers
 from fastldp.algorithms import Outline, Terms
 from fastldp.composite import Composite
 from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.describing import described, plain, section
 from fastldp.errors import ArgumentError, SpecError
+from fastldp.extending import found
 from fastldp.mlp import MLP
 from fastldp.noise import Noise
 from fastldp.planning.prior import Prior
@@ -74,12 +75,15 @@ KINDS = {
 BUDGET_KEYS = ("epsilon", "delta", "accounting")
 RECORD_KEYS = ("every", "rounds", "final", "objective", "models")
 METHODS = {kind.__name__: kind for kind in algorithms.METHODS}
+LOSSES = {kind.__name__: kind for kind in (losses.Logistic, losses.Squared, losses.Huber, losses.SmoothedHinge)}
 REGULARIZERS = {
     kind.__name__: kind
     for kind in (
         regularizers.Zero,
         regularizers.BoxL1,
         regularizers.Box,
+        regularizers.L1,
+        regularizers.GroupL2,
         regularizers.L2Ball,
         regularizers.L1Ball,
         regularizers.Simplex,
@@ -302,15 +306,16 @@ class _Reader:
             made: Prior = self._made(inner, Prior, values)
         return made
 
-    def _regularizer(self, table: Table, value: Any) -> Regularizer:
+    def _part(self, table: Table, key: str, value: Any, known: dict[str, Any], base: type, default: str) -> Any:
+        """A loss or a regularizer: its name, or a table of its name and parameters; from outside by ``module:name``."""
         values = dict(value) if isinstance(value, dict) else {"name": value}
-        name = values.pop("name", "BoxL1")
-        inner = Table(self.document, (*table.path, "regularizer"), value if isinstance(value, dict) else {})
-        with table.blame("regularizer"):
-            kind = REGULARIZERS[known_name("regularizer", name, tuple(REGULARIZERS))]
+        name = values.pop("name", default)
+        inner = Table(self.document, (*table.path, key), value if isinstance(value, dict) else {})
+        with table.blame(key):
+            outside = isinstance(name, str) and ":" in name
+            kind = found(key, name, base) if outside else known[known_name(key, name, tuple(known))]
         with inner.blame():
-            made: Regularizer = self._made(inner, kind, values)
-        return made
+            return self._made(inner, kind, values)
 
     def _over(
         self,
@@ -384,7 +389,11 @@ class _Reader:
         if "workers" not in choice:
             table.refuse("workers", "say how many workers share the rows")
         if "regularizer" in choice:
-            own["regularizer"] = self._regularizer(table, choice["regularizer"])
+            own["regularizer"] = self._part(
+                table, "regularizer", choice["regularizer"], REGULARIZERS, Regularizer, "BoxL1"
+            )
+        if choice.get("loss") not in (None, *losses.NAMES):
+            common["loss"] = self._part(table, "loss", choice["loss"], losses.NAMES | LOSSES, losses.Loss, "logistic")
         title = repr((name, source.parameters, plain_values(common), plain_values(spread)))
         ground = self.grounds.get(title)
         problem: Composite

@@ -311,7 +311,7 @@ class _Mutator:
         class Loader(importlib.machinery.SourceFileLoader):
             def get_code(self, fullname: str) -> Any:
                 mutator.done = True
-                return compile(text, self.path, "exec")
+                return compile(text, self.path, "exec", dont_inherit=True)
 
         spec.loader = Loader(name, spec.origin)
         return spec

@@ -254,12 +254,13 @@ def audit(mutant: Mutant) -> Any:
 
     linear = small(wide=True, workers=mutant.workers)
     free = small(wide=True, workers=mutant.workers, regularizer=fl.Zero())
-    problem, method = {
+    subjects: dict[str, tuple[Any, Any]] = {
         "PrimalDual": (linear, fl.PrimalDual()),
         "DPFedAvg": (free, fl.DPFedAvg(0.05, 2)),
         "DPScaffold": (free, fl.DPScaffold(0.05, 2, warm_start=True)),
         "MLP": (small_network(), fl.PrimalDual(step=0.5)),
-    }[mutant.method]
+    }
+    problem, method = subjects[mutant.method]
     budget = fl.Budget(mutant.epsilon, 1e-3)
     return fl.audit(problem, budget, rounds=4, algorithm=method, transcripts=mutant.transcripts, seed=2)
 

@@ -19,6 +19,7 @@ from fastldp.auditing.independence import closest
 from fastldp.auditing.queries import query
 from fastldp.auditing.watching import Watch, Watched
 from fastldp.errors import ArgumentError, BudgetError
+from fastldp.kernels.chacha import key_of
 from fastldp.privacy import Sensitivity, epsilon_of
 from fastldp.problem import Problem
 from mutants import small, small_network
@@ -234,8 +235,7 @@ def test_half_the_sensitivity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_seed_that_is_ignored_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = noise.key_of
-    monkeypatch.setattr(noise, "key_of", lambda seed, repetition, run: right(0, repetition))
+    monkeypatch.setattr(noise, "key_of", lambda seed, repetition, run: key_of(0, repetition))
     found = findings(2000)
     assert "between the two inputs" in found
     assert "between seeds" in found
@@ -283,6 +283,7 @@ def test_the_worst_pair_keeps_to_a_public_row_bound() -> None:
     problem = small(row_bound=2.0, gradient_bound="half")
     inputs = pair.worst(problem, 0, problem.gradient_bound)
     for one in (inputs.problem, inputs.neighbour):
+        assert isinstance(one, Problem)
         assert one.row_bound == 2.0
         assert one.safe_step == problem.safe_step
         assert one.rows[0] @ one.rows[0] == pytest.approx(4.0)
@@ -396,7 +397,7 @@ def test_the_report_says_what_could_not_have_been_seen() -> None:
     alone = unseen(workers=1, rounds=1)
     assert "noise shared by workers: there is but one" in alone
     assert "noise shared by rounds: there is but one release" in alone
-    own = unseen(algorithm=fl.PrimalDual(allocation=np.full(3, 20.0)))
+    own = unseen(algorithm=fl.PrimalDual(allocation=np.full(3, 1.6)))
     assert "noise shared by two horizons" in own
 
 

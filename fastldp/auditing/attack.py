@@ -106,7 +106,8 @@ class Attack:
 
     def _compare_within(self, noise: Array) -> None:
         """Releases, coordinates and transcripts of the attacked worker, all pairs of each."""
-        program, kept = self.schedule.program, independence.releases_kept(noise.shape[1], independence.MOST_RELEASES)
+        program = self.schedule.program
+        kept: list[int] = independence.releases_kept(noise.shape[1], independence.MOST_RELEASES).tolist()
         if noise.shape[1] > 1:
             self._compare("rounds", by_release(noise), None, lambda i, j: _releases(program, kept[i], kept[j]))
         if noise.shape[2] > 1:

@@ -207,7 +207,7 @@ class Noise:
 
     def _misfit(self) -> float:
         """χ² of all of it in cells of equal probability."""
-        expected = self._cells.sum() / CELLS
+        expected = float(self._cells.sum()) / CELLS
         return float(np.sum((self._cells - expected) ** 2)) / expected
 
 

@@ -77,9 +77,10 @@ def _candidates(problem: MLP, worker: int, bound: float) -> Iterator[Pair]:
     label, other = np.argsort(scores, kind="stable")[:2].tolist()
     for brightness in BRIGHTNESS:
         bright = brightness * bound * image
-        yield Pair(*(_with_sample(problem, row, bright, one, bound) for one in (label, other)), worker)
+        one = _with_sample(problem, row, bright, label, bound)
+        yield Pair(one, _with_sample(problem, row, bright, other, bound), worker)
         if brightness:
-            yield Pair(*(_with_sample(problem, row, sign * bright, label, bound) for sign in (1.0, -1.0)), worker)
+            yield Pair(one, _with_sample(problem, row, -bright, label, bound), worker)
 
 
 def _quiet_image(problem: MLP) -> NDArray[np.float64]:

@@ -210,7 +210,7 @@ MUTANTS = {
         "correlated between coordinates",
         "MLP",
     ),
-    # What no number of transcripts that one can make would show.
+    # What an audit of usual size never shows, and says so.
     "constant dithers": Mutant(
         GAUSSIAN,
         "convert(word & 0x7FF, like) - 1023.5",

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from fastldp.auditing import Audit
     from fastldp.planning import Plan
     from fastldp.solution import Solution
-    from fastldp.sweeping.reading import Mean, Results
+    from fastldp.sweeping.means import Mean
+    from fastldp.sweeping.reading import Results
 
 
 def save(axes: Axes, path: str | os.PathLike[str]) -> None:

@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.errors import ArgumentError, MissingExtraError, StoreError
-from fastldp.privacy.ledger import Ledger
+from fastldp.errors import ArgumentError, MissingExtraError
 from fastldp.privacy.statement import SECRET
-from fastldp.sweeping.layout import (
-    MEASURED,
-    OUTCOMES,
-    RAGGED,
-    RECORDED,
-    RUN_NUMBERS,
-    SETTING_TEXTS,
-    Ragged,
-    holds_seeds,
-    spans,
-)
+from fastldp.sweeping.layout import MEASURED, OUTCOMES, RAGGED, RECORDED, RUN_NUMBERS, SETTING_TEXTS, holds_seeds, spans
+from fastldp.sweeping.loaded import Loaded
+from fastldp.sweeping.means import Curve, Mean, filled
 from fastldp.sweeping.merging import Merged
-from fastldp.sweeping.store import files_of, ledger_fields
+from fastldp.sweeping.parameters import matches, shown
+from fastldp.sweeping.run import Run
+from fastldp.sweeping.store import files_of
 from fastldp.sweeping.work import COMPLETED, RUNNING
 from fastldp.validation import known_name
 
@@ -58,88 +48,16 @@ def results(path: str | os.PathLike[str]) -> Results:
     files = files_of(path)
     if not files:
         raise FileNotFoundError(f"{os.fspath(path)}: there are no results of a sweep")
-    loaded = _Loaded(Merged(files))
+    loaded = Loaded(Merged(files))
     # Of a run whose beginning was lost there is nothing to show.
     finished = np.flatnonzero((loaded.numbers("outcome") != OUTCOMES.index(RUNNING)) & loaded.merged.whole)
     return Results(loaded, finished)
 
 
-class _Loaded:
-    """All that a file and its parts hold, column by column, as it is asked for."""
-
-    def __init__(self, merged: Merged) -> None:
-        self.merged = merged
-        # Not methods that are cached, for those would keep what nobody holds any more.
-        self.numbers = cache(merged.numbers)
-        self.texts = cache(merged.texts)
-        self.rows: Callable[[str, str], Ragged] = cache(lambda table, name: merged.rows(table, name).ragged())
-
-    @cached_property
-    def sessions(self) -> list[bytes]:
-        return self.merged.sessions
-
-    @cached_property
-    def parameters(self) -> dict[str, Parameter]:
-        """Every parameter; where settings differ in data or version alone, those too."""
-        texts = self.texts("parameters").tolist()
-        settings = (flat(json.loads(text)) for text in texts)
-        if np.unique(self.texts("identity")).size < len(texts):
-            provenances = map(json.loads, self.texts("provenance").tolist())
-            settings = (setting | provenance for setting, provenance in zip(settings, provenances, strict=True))
-        return Parameter.of_all(settings, len(texts))
-
-
-class Parameter(NamedTuple):
-    """The values that a parameter takes, and which of them each setting has; −1 is none."""
-
-    values: list[Any]
-    numbers: NDArray[np.int64]
-
-    @classmethod
-    def of_all(cls, settings: Iterable[dict[str, Any]], count: int) -> dict[str, Parameter]:
-        """By name, those of the first setting first."""
-        # Settings with the same names are taken together, column by column, for there may be a great many.
-        alike: dict[tuple[str, ...], tuple[list[int], list[Any]]] = {}
-        for row, setting in enumerate(settings):
-            rows, values = alike.setdefault(tuple(setting), ([], []))
-            rows.append(row)
-            values.append(tuple(setting.values()))
-        found: dict[str, Parameter] = {}
-        seen: dict[str, dict[Any, int]] = {}
-        for names, (rows, values) in alike.items():
-            for name, column in zip(names, zip(*values, strict=True), strict=True):
-                parameter = found.setdefault(name, cls([], np.full(count, -1)))
-                parameter.numbers[rows] = parameter._numbered(column, seen.setdefault(name, {}))
-        return found
-
-    def _numbered(self, column: Sequence[Any], seen: dict[Any, int]) -> NDArray[np.int64]:
-        """The numbers of some values; those that were not seen yet are added."""
-        marks = column
-        if not {*map(type, column)}.isdisjoint((bool, list, dict)):  # true is no 1, and lists cannot be looked up
-            marks = [(type(v), repr(v)) if isinstance(v, bool | list | dict) else v for v in column]
-        for mark, value in dict(zip(marks, column, strict=True)).items():
-            if seen.setdefault(mark, len(self.values)) == len(self.values):
-                self.values.append(value)
-        return np.fromiter(map(seen.__getitem__, marks), np.int64, len(marks))
-
-    def of(self, setting: int) -> Any:
-        number = self.numbers[setting]
-        return None if number < 0 else self.values[number]
-
-    def column(self) -> NDArray[Any]:
-        """Its value in each setting: numbers as numbers, and anything else as objects."""
-        there = bool((self.numbers >= 0).all())
-        if there and all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values):
-            return np.array(self.values)[self.numbers]
-        values = np.empty(len(self.values) + 1, dtype=object)
-        values[:-1] = self.values
-        return values[self.numbers]  # the last of which is None
-
-
 class Results:
     """Finished runs; iterate over them, filter them, or take a table."""
 
-    def __init__(self, loaded: _Loaded, rows: NDArray[np.int64]) -> None:
+    def __init__(self, loaded: Loaded, rows: NDArray[np.int64]) -> None:
         self._loaded, self._rows = loaded, rows
 
     def __len__(self) -> int:
@@ -180,9 +98,9 @@ class Results:
             if name in ("repetition", "outcome"):
                 found, each = np.unique(self._loaded.numbers(name)[self._rows], return_inverse=True)
                 values = found.tolist() if name == "repetition" else [OUTCOMES[code] for code in found]
-                keep &= np.array([_matches(one, value) for one in values], dtype=bool)[each]
+                keep &= np.array([matches(one, value) for one in values], dtype=bool)[each]
             else:
-                fits = [_matches(one, value) for one in (*known[name].values, None)]
+                fits = [matches(one, value) for one in (*known[name].values, None)]
                 keep &= np.array(fits, dtype=bool)[known[name].numbers][self._settings]
         return Results(self._loaded, self._rows[keep])
 
@@ -275,7 +193,7 @@ class Results:
             planned = runs[0].planned
             if any(not np.array_equal(run.planned, planned) for run in runs):
                 raise ArgumentError("by", by, "the runs of a group were recorded at different rounds; name more")
-            values = np.stack([_filled(getattr(run, measure), planned.size) for run in runs])
+            values = np.stack([filled(getattr(run, measure), planned.size) for run in runs])
             found.append(Curve(label, planned, values))
         return found
 
@@ -299,7 +217,7 @@ class Results:
         data = {
             name: (
                 ("run", "record"),
-                np.array([_filled(getattr(run, name), longest) for run in runs]).reshape(len(runs), longest),
+                np.array([filled(getattr(run, name), longest) for run in runs]).reshape(len(runs), longest),
             )
             for name in (*MEASURES, "round")
         }
@@ -354,220 +272,3 @@ class Results:
                 for array in loaded.rows(table, name):
                     found.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
         return found.hexdigest()
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """One run."""
-
-    _loaded: _Loaded
-    _row: int
-
-    @property
-    def _setting(self) -> int:
-        return int(self._loaded.numbers("setting")[self._row])
-
-    def _column(self, name: str) -> NDArray[Any]:
-        return self._loaded.rows("runs", name).row(self._row)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What defines it, but for the repetition."""
-        found = self._loaded.parameters.items()
-        return {name: parameter.of(self._setting) for name, parameter in found if parameter.numbers[self._setting] >= 0}
-
-    @property
-    def repetition(self) -> int:
-        return int(self._loaded.numbers("repetition")[self._row])
-
-    @property
-    def outcome(self) -> str:
-        """``"completed"``, ``"diverged"`` or ``"failed"``."""
-        return OUTCOMES[self._loaded.numbers("outcome")[self._row]]
-
-    @property
-    def message(self) -> str:
-        """What went wrong; empty where nothing did."""
-        return bytes(self._column("message")).decode()
-
-    @property
-    def planned(self) -> NDArray[np.int64]:
-        """The rounds that were to be recorded."""
-        return self._loaded.rows("settings", "rounds").row(self._setting)
-
-    @property
-    def rounds(self) -> NDArray[np.int64]:
-        """Of these the ones that it reached."""
-        return self.planned[: self._column("consensus").size]
-
-    @property
-    def round(self) -> NDArray[np.int64]:
-        """The same as `rounds`."""
-        return self.rounds
-
-    @property
-    def consensus(self) -> Array:
-        return self._column("consensus")
-
-    @property
-    def distance(self) -> Array:
-        return self._column("distance")
-
-    @property
-    def optimality(self) -> Array:
-        """Consensus + distance, at the recorded rounds."""
-        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-            return np.asarray(self.consensus + self.distance)
-
-    @property
-    def objective(self) -> Array:
-        """NaN where the specification did not ask for it."""
-        return self._measure("objective")
-
-    @property
-    def train_loss(self) -> Array:
-        """Of a network; NaN of any other problem."""
-        return self._measure("train_loss")
-
-    @property
-    def test_accuracy(self) -> Array:
-        """Of a network with test images; NaN of any other problem."""
-        return self._measure("test_accuracy")
-
-    def _measure(self, name: str) -> Array:
-        found = self._column(name)
-        return found if found.size else np.full(self.consensus.size, np.nan)
-
-    @property
-    def models(self) -> Array:
-        """(records, d): the average models, where the specification asked for them."""
-        found = self._column("models")
-        if not found.size:
-            raise StoreError("models along the rounds were not recorded; set models = true in the table [record]")
-        return found.reshape(self.rounds.size, -1)
-
-    @property
-    def x(self) -> Array:
-        """(d,): the final average model; empty where the run did not complete."""
-        return self._column("x")
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """What was promised and spent; None for a run without a budget."""
-        variances = self._loaded.rows("settings", "variances").row(self._setting)
-        fields = ledger_fields(self._loaded.texts("ledger")[self._setting], variances)
-        return None if fields is None else Ledger.from_dict(fields)
-
-    @property
-    def seconds(self) -> float:
-        """Its share of the time its blocks took."""
-        return float(self._loaded.numbers("seconds")[self._row])
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        """Versions, machine, date and specification it was made by, with the data's fingerprint."""
-        session: dict[str, Any] = json.loads(self._loaded.sessions[self._loaded.numbers("session")[self._row]])
-        data: dict[str, Any] = json.loads(self._loaded.texts("provenance")[self._setting])
-        return session | data
-
-
-@dataclass(frozen=True, eq=False)
-class Mean:
-    """The mean of a group of runs."""
-
-    label: dict[str, Any]
-    runs: int
-    mean: float
-    std: float
-
-    @classmethod
-    def of(cls, label: dict[str, Any], values: Array) -> Mean:
-        there = values[~np.isnan(values)]
-        if there.size == 0:
-            return cls(label, 0, math.nan, math.nan)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return cls(label, there.size, float(there.mean()), float(there.std()))
-
-    @property
-    def error(self) -> float:
-        """The standard error of the mean."""
-        return self.std / math.sqrt(self.runs - 1) if self.runs > 1 else math.nan
-
-    def cells(self) -> list[str]:
-        return [f"{self.runs:,}", f"{self.mean:.4g}", f"{self.std:.3g}", f"{self.error:.2g}"]
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """An error along the rounds, of a group of runs."""
-
-    label: dict[str, Any]
-    rounds: NDArray[np.int64]
-    values: Array
-    """(runs, records)."""
-
-    @property
-    def mean(self) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):  # of runs that diverged
-            return np.asarray(self.values.mean(axis=0))
-
-    @property
-    def std(self) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(self.values.std(axis=0))
-
-
-def flat(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a setting as columns of a table.
-
-    >>> flat({"data": {"synthetic": "a6a", "rows": None}, "method": {"name": "ISRLDP", "step": 0.5}, "rounds": 9})
-    {'data': 'synthetic a6a', 'data_rows': None, 'method': 'ISRLDP', 'step': 0.5, 'rounds': 9}
-    """
-    columns: dict[str, Any] = {}
-    for section, values in parameters.items():
-        if section == "data":
-            columns |= _of_data(values)
-        elif section == "problem":
-            inner = values["regularizer"]
-            columns |= {name: value for name, value in values.items() if name != "regularizer"}
-            columns["regularizer"] = inner["name"]
-            columns |= {f"regularizer_{name}": value for name, value in inner.items() if name != "name"}
-        elif section == "budget":
-            values = values or {"epsilon": None, "delta": None, "accounting": None}
-            columns |= {name: value for name, value in values.items() if name != "name"}
-        elif section == "method":
-            columns["method"] = values["name"]
-            columns |= {name: value for name, value in values.items() if name != "name"}
-            if isinstance(prior := values.get("prior"), dict):
-                columns |= {f"prior_{name}": value for name, value in prior.items() if name != "name"}
-                columns["prior"] = "given"
-        elif section == "record":
-            # Runs that were recorded otherwise are other runs, with the same noise.
-            kept = [name for name in ("objective", "models") if values.get(name)]
-            columns["record"] = " + ".join([str(values["rounds"]), *kept])
-        else:
-            columns[section] = values
-    return columns
-
-
-def _of_data(values: dict[str, Any]) -> dict[str, Any]:
-    way = next(name for name in ("name", "synthetic", "file", "given") if name in values)
-    label = values[way] if way != "synthetic" else f"synthetic {values[way]}"
-    rest = {f"data_{name}": value for name, value in values.items() if name not in (way, "dense")}
-    return {"data": label} | rest
-
-
-def shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _matches(value: Any, wanted: Any) -> bool:
-    if callable(wanted):
-        return bool(wanted(value))
-    if isinstance(wanted, list | tuple | set | range | np.ndarray) and not isinstance(value, list):
-        return any(_matches(value, one) for one in wanted)
-    return bool(np.array_equal(value, wanted)) if isinstance(value, list) else value == wanted
-
-
-def _filled(values: NDArray[Any], length: int) -> Array:
-    return np.concatenate([values, np.full(length - values.size, np.nan)])

@@ -135,13 +135,13 @@ class Solution:
             f"{self.status.message}; {repetitions} repetition{'s' * (repetitions != 1)}, {self.seconds:.2f} s",
             "",
         ]
-        columns = self._columns()
+        columns = self._columns(shown)
         lines.append(f"  {'round':>9}" + "".join(f"  {name:>{width}}" for name, width, _, _ in columns))
-        for k in shown:
+        for row, k in enumerate(shown):
             # Of the repetitions that came this far.
             there = ~np.isnan(self.consensus[:, k])
             if there.any():
-                cells = (f"  {of(values[there, k]):>{width}}" for _, width, values, of in columns)
+                cells = (f"  {of(values[there, row]):>{width}}" for _, width, values, of in columns)
                 lines.append(f"  {self.rounds[k]:>9,}" + "".join(cells))
         lines += ["", "privacy"]
         if self.ledger is None:
@@ -154,22 +154,23 @@ class Solution:
         words = textwrap.wrap(self.ledger.statement(repetitions), 116, initial_indent="  ", subsequent_indent="  ")
         return "\n".join([*lines, self.ledger.summary(), "", *words])
 
-    def _columns(self) -> list[tuple[str, int, Array, Callable[[Array], str]]]:
-        """What the table of the summary shows: a name, a width, the values, and what is written of several."""
+    def _columns(self, shown: NDArray[np.int64]) -> list[tuple[str, int, Array, Callable[[Array], str]]]:
+        """What the table of the summary shows: a name, a width, values at its rows, and what is written of several."""
 
         def mean(digits: int) -> Callable[[Array], str]:
             return lambda values: f"{values.mean():.{digits}g}"
 
-        consensus = ("consensus", 10, self.consensus, mean(3))
-        own = [name for name in self.measures if name != "objective"]
+        measures, optimality = self.measures.at(shown), self.optimality[:, shown]
+        consensus = ("consensus", 10, self.consensus[:, shown], mean(3))
+        own = [name for name in measures if name != "objective"]
         if own:  # a problem that is judged by these has no optimum
-            return [*((name, max(10, len(name)), self.measures[name], mean(4)) for name in own), consensus]
+            return [*((name, max(10, len(name)), measures[name], mean(4)) for name in own), consensus]
         return [
-            ("optimality", 11, self.optimality, mean(4)),
-            ("± std", 9, self.optimality, lambda values: f"{values.std():.3g}"),
+            ("optimality", 11, optimality, mean(4)),
+            ("± std", 9, optimality, lambda values: f"{values.std():.3g}"),
             consensus,
-            ("distance", 9, self.distance, mean(4)),
-            ("objective", 10, self.objective, mean(6)),
+            ("distance", 9, self.distance[:, shown], mean(4)),
+            ("objective", 10, measures["objective"], mean(6)),
         ]
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 import cases
 import fastldp as fl
@@ -210,3 +211,26 @@ def test_files_that_are_not_ours(run: fl.Solution, tmp_path: Path) -> None:
             fl.load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         fl.load(tmp_path / "missing.npz")
+
+
+def test_a_summary_computes_only_the_objectives_that_it_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And lets BLAS have one thread: waiting for others takes longer than products of this size."""
+    problem = cases.make("box_l1").problem
+    points, threads = [], []
+
+    def counted(self: fl.Problem, x: np.ndarray) -> float:
+        points.append(x)
+        threads.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return 1.0
+
+    monkeypatch.setattr(fl.Problem, "objective", counted)
+    run = fl.solve(problem, rounds=100, repetitions=3)
+    assert run.rounds.size == 100
+    rows = [line for line in run.summary().splitlines() if line.endswith("  1")]
+    assert len(rows) == 8
+    assert len(points) == 3 * 8
+    assert set(threads) == {1}
+    assert run.objective.shape == (3, 100)
+    assert len(points) == 3 * (8 + 100)
+    run.summary()
+    assert len(points) == 3 * (8 + 100)

@@ -58,6 +58,11 @@ class Measures(Mapping[str, Array]):
             return Measures.known({name: values[:, records] for name, values in self._values.items()})
         return Measures(self._names, self._models[:, records], self._measure, threads=self._threads)
 
+    @property
+    def at_hand(self) -> bool:
+        """Whether to ask for them takes no time to speak of: they are computed, or those of a small problem."""
+        return self._values is not None or not self._threads
+
     def __getitem__(self, name: str) -> Array:
         if name not in self._names:
             raise KeyError(name)

@@ -62,6 +62,10 @@ class Tuned:
         """The winner's mean error, on the noise it was chosen by: report a solve's instead."""
         return self.trials[0].error
 
+    def __repr__(self) -> str:
+        best = self.trials[0]
+        return f"Tuned({len(self.trials):,} settings, the best {best.algorithm} with error {best.error:.4g})"
+
     def summary(self, most: int = 10) -> str:
         """The best settings as an aligned table."""
         lines = [f"  {'error':>10}  {'± std':>9}  {'rounds':>8}  setting"]

@@ -146,7 +146,8 @@ def test_a_package_that_is_not_installed_is_named(
 
 
 def test_the_summary_is_aligned(found: fl.sweeping.Results) -> None:
-    first, _, *rows = found.summary().splitlines()
+    secret, first, _, *rows = found.summary().splitlines()
+    assert secret.startswith("This file holds the seed")
     assert first == "24 runs of 8 settings: 24 completed"
     assert len({len(row) for row in rows}) == 1
     assert "± error" in rows[0]
@@ -179,3 +180,28 @@ def test_what_diverged_can_be_plotted(diverged: fl.sweeping.Results) -> None:
 def test_results_that_do_not_exist(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there are no results of a sweep"):
         fl.results(tmp_path / "nowhere.h5")
+
+
+def test_what_prompts_and_notebooks_show(found: fl.sweeping.Results) -> None:
+    run = found.where(method="ISRLDP")[0]
+    assert repr(run) == "Run(ISRLDP on tiny, rounds = 30, repetition 0, completed at round 30)"
+    assert repr(found) == "Results(24 runs of 8 settings)"
+    assert "<td>step</td><td>0.1</td>" in run._repr_html_()
+    assert f"<td>{run.optimality[-1]:.4g}</td>" in run._repr_html_()
+    for mean in found.means():
+        assert f"<td>{mean.mean:.4g}</td>" in found._repr_html_()
+    assert "24 runs of 8 settings: 24 completed" in found._repr_html_()
+    assert len(repr(found.where(rounds=50).curves()[0])) < 200
+
+
+def test_of_a_long_table_the_first_and_the_last_are_shown(tmp_path: Path) -> None:
+    steps = "step = {from = 0.01, to = 0.5, count = 50}"
+    text = sweeps.spec(f'name = "ISRLDP"\n{steps}', rounds="3", repetitions=1, record="final = true")
+    sweeps.run(text, tmp_path / "r.h5")
+    found = fl.results(tmp_path / "r.h5")
+    rows = found.summary().splitlines()[4:]
+    assert [row.split()[0] for row in (rows[0], rows[14], rows[16], rows[-1])] == ["0.01", "0.15", "0.46", "0.5"]
+    assert rows[15] == "  ... 30 more ..."
+    assert len(rows) == 21
+    assert found._repr_html_().count("<tr>") == 1 + 21
+    assert len(found.summary(whole=True).splitlines()[4:]) == 50

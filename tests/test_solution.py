@@ -234,3 +234,38 @@ def test_a_summary_computes_only_the_objectives_that_it_prints(monkeypatch: pyte
     assert len(points) == 3 * (8 + 100)
     run.summary()
     assert len(points) == 3 * (8 + 100)
+
+
+def test_what_a_prompt_shows_is_short(run: fl.Solution) -> None:
+    assert repr(run) == (
+        "Solution(completed at round 300, 3 × 3 workers × 9 numbers, Ledger((1, 0.0001)-LDP by zcdp, 300 releases a "
+        "worker; summary() says all); summary() says more)"
+    )
+    assert "not private" in repr(fl.solve(cases.make("box").problem, rounds=3))
+
+
+def test_what_a_notebook_shows_has_the_numbers_of_the_summary(run: fl.Solution) -> None:
+    """Escaped, and without what takes long to compute."""
+    shown = run._repr_html_()
+    table = [line.split() for line in run.summary().splitlines() if line.startswith("        ")]
+    for cell in table[-1]:
+        assert f"<td>{cell}</td>" in shown
+    assert run.ledger is not None
+    assert run.ledger._repr_html_() in shown
+    assert "(1, 0.0001)-LDP" in shown
+    assert shown.count("<table>") == shown.count("</table>") == 2
+    run_of_text = fl.solve(cases.make("box").problem, rounds=3)
+    run_of_text.description = "<script>"
+    assert "<script>" not in run_of_text._repr_html_()
+    assert "not private" in run_of_text._repr_html_()
+
+
+def test_a_notebook_does_not_wait_for_the_measures_of_a_network() -> None:
+    images = np.random.default_rng(0).random((20, 4))
+    network = fl.MLP(images, np.arange(20) % 2, hidden=2, workers=2, clip=1.0)
+    run = fl.solve(network, rounds=3, algorithm=fl.PrimalDual(step=0.1))
+    assert "train_loss</th>" not in run._repr_html_()
+    assert "summary() computes objective, train_loss" in run._repr_html_()
+    run.summary()
+    _ = run.measures["train_loss"]
+    assert "train_loss</th>" in run._repr_html_()

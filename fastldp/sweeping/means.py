@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,8 @@ class Curve:
     """An error along the rounds, of a group of runs."""
 
     label: dict[str, Any]
-    rounds: NDArray[np.int64]
-    values: Array
+    rounds: NDArray[np.int64] = field(repr=False)
+    values: Array = field(repr=False)
     """(runs, records)."""
 
     @property

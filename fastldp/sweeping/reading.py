@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp import html
 from fastldp.errors import ArgumentError, MissingExtraError
 from fastldp.privacy.statement import SECRET
 from fastldp.sweeping.layout import MEASURED, OUTCOMES, RAGGED, RECORDED, RUN_NUMBERS, SETTING_TEXTS, holds_seeds, spans
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 MEASURES = ("optimality", *RECORDED)
+# Of a longer table the first and the last rows are shown.
+MOST_ROWS, FIRST_ROWS, LAST_ROWS = 40, 15, 5
 # These may differ between files that hold the same results.
 OF_THE_MAKING = ("session", "seconds")
 
@@ -225,20 +228,39 @@ class Results:
         coordinates = {name: ("run", table[name]) for name in kept}
         return xarray.Dataset(data, coords=coordinates)
 
-    def summary(self) -> str:
-        """Outcomes, what varies, and the mean final error of each setting, as an aligned table."""
+    def summary(self, *, whole: bool = False) -> str:
+        """Outcomes, what varies, and the mean final error of each setting, as an aligned table.
+
+        Of more than forty settings the first and the last are shown; with `whole` all of them.
+        """
+        secret = [f"{SECRET}."] if holds_seeds(self._loaded.texts("parameters")) else []
+        heads, first, left_out, last = self._mean_table(whole)
+        widths = [max(len(row[k]) for row in [heads, *first, *last]) for k in range(len(heads))]
+
+        def aligned(row: list[str]) -> str:
+            return "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+
+        between = [f"  ... {left_out:,} more ..."] if left_out else []
+        table = [*map(aligned, [heads, *first]), *between, *map(aligned, last)]
+        return "\n".join([*secret, self._counts(), "", *table])
+
+    def _counts(self) -> str:
         there = {name: int((self._outcomes == name).sum()) for name in OUTCOMES}
         counts = ", ".join(f"{count:,} {name}" for name, count in there.items() if count)
-        secret = [f"{SECRET}."] if holds_seeds(self._loaded.texts("parameters")) else []
-        lines = [*secret, f"{len(self):,} runs of {np.unique(self._settings).size:,} settings: {counts or 'none'}", ""]
+        return f"{len(self):,} runs of {np.unique(self._settings).size:,} settings: {counts or 'none'}"
+
+    def _mean_table(self, whole: bool) -> tuple[list[str], list[list[str]], int, list[list[str]]]:
+        """The table of means: its heads, its first rows, how many are left out, and its last rows."""
         judged = self._judged()
         means = self.means(measure=judged)
-        cells = [[*(shown(value) for value in mean.label.values()), *mean.cells()] for mean in means]
         heads = [*self.varying, "runs", judged, "± std", "± error"]
-        widths = [max(len(row[k]) for row in [heads, *cells]) for k in range(len(heads))]
-        for row in [heads, *cells]:
-            lines.append("  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
-        return "\n".join(lines)
+        short = not whole and len(means) > MOST_ROWS
+        first, last = (means[:FIRST_ROWS], means[-LAST_ROWS:]) if short else (means, [])
+        cells = [
+            [[*(shown(value) for value in mean.label.values()), *mean.cells()] for mean in part]
+            for part in (first, last)
+        ]
+        return heads, cells[0], len(means) - len(first) - len(last), cells[1]
 
     def _judged(self) -> str:
         """What runs are compared by: networks have no optimum, so by accuracy, or else by loss."""
@@ -249,6 +271,11 @@ class Results:
 
     def __repr__(self) -> str:
         return f"Results({len(self):,} runs of {np.unique(self._settings).size:,} settings)"
+
+    def _repr_html_(self) -> str:
+        heads, first, left_out, last = self._mean_table(whole=False)
+        between = [[f"... {left_out:,} more ..."]] if left_out else []
+        return html.table([*first, *between, *last], heads, caption=self._counts())
 
     def plot(
         self, ax: Axes | None = None, *, x: str = "round", by: Sequence[str] = (), measure: str = "optimality"

@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp import html
 from fastldp.errors import StoreError
 from fastldp.privacy.ledger import Ledger
 from fastldp.sweeping.layout import OUTCOMES
 from fastldp.sweeping.loaded import Loaded
+from fastldp.sweeping.parameters import shown
 from fastldp.sweeping.store import ledger_fields
 
 Array = NDArray[np.float64]
@@ -24,6 +26,20 @@ class Run:
 
     _loaded: Loaded
     _row: int
+
+    def __repr__(self) -> str:
+        parameters = self.parameters
+        where = f"{parameters['method']} on {parameters['data']}, rounds = {parameters['rounds']:,}"
+        return f"Run({where}, repetition {self.repetition}, {self.outcome} at round {self._round:,})"
+
+    def _repr_html_(self) -> str:
+        ended = [("repetition", str(self.repetition)), ("outcome", f"{self.outcome} at round {self._round:,}")]
+        last = [("optimality, last", f"{self.optimality[-1]:.4g}")] if self.rounds.size else []
+        return html.table([*((name, shown(value)) for name, value in self.parameters.items()), *ended, *last])
+
+    @property
+    def _round(self) -> int:
+        return int(self._loaded.numbers("round")[self._row])
 
     @property
     def _setting(self) -> int:

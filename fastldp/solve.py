@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 import time
 import types
@@ -14,9 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from tqdm import tqdm
 
-from fastldp import engine, memory
+from fastldp import bars, engine, memory
 from fastldp.algorithms import Algorithm, PrimalDual
 from fastldp.block import Runs
 from fastldp.composite import LARGEST_ENTRY, Composite
@@ -137,7 +135,7 @@ def warn_of_sampler(ledger: Ledger | None) -> None:
 def execute(problem: Composite, jobs: Sequence[Runs], *, n_jobs: int | None, progress: bool) -> None:
     """Run all jobs, with a bar, until they are done or Ctrl-C is pressed."""
     total = sum(runs.rounds * len(runs.keys) for runs in jobs)
-    bar = tqdm(total=total, unit="round", unit_scale=True, disable=not progress, file=sys.stderr)
+    bar = bars.bar(show=progress, total=total, unit="round")
     lock = threading.Lock()
 
     def advanced(count: int) -> None:

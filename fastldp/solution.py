@@ -209,11 +209,11 @@ class Solution:
         ]
         return [*errors, _Column("objective", 10, measures["objective"], _mean(6))] if measured else errors
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """The mean error along the rounds with one standard deviation either side."""
+    def plot(self, ax: Axes | None = None, *, label: str = "") -> Axes:
+        """The mean error along the rounds with one standard deviation either side; `label` names the run in legends."""
         from fastldp.figures import plot_solution
 
-        return plot_solution(self, ax)
+        return plot_solution(self, ax, label=label)
 
     def save(self, path: str | os.PathLike[str], *, keep_seed: bool = False) -> None:
         """Write everything but the seed to one .npz file, whole or not at all; `fastldp.load` reads it.

@@ -63,6 +63,13 @@ def test_picture(run: fl.Solution, tmp_path: Path) -> None:
     assert (tmp_path / "error.png").read_bytes().startswith(b"\x89PNG")
     np.testing.assert_allclose(np.asarray(axes.lines[0].get_ydata(), dtype=float), run.optimality.mean(axis=0))
     assert run.plot(axes) is axes
+    run.plot(axes, label="again")
+    named = ["optimality (mean ± std)", "distance to the optimum", "consensus error"]
+    names = [*named, *(f"run 2: {name}" for name in named), *(f"again: {name}" for name in named)]
+    assert figures.names_on(axes) == names
+    assert [line.get_color() for line in axes.lines] == [f"C{k}" for k in range(9)]
+    run.plot(axes)
+    assert figures.names_on(axes)[-1] == "run 3: consensus error"
 
 
 def test_a_missing_matplotlib_names_the_extra(run: fl.Solution, monkeypatch: pytest.MonkeyPatch) -> None:

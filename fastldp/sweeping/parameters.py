@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fastldp.errors import UnknownNameError
+
+# So many values are listed in an error.
+MOST_LISTED = 8
 
 
 class Parameter(NamedTuple):
@@ -97,8 +103,24 @@ def _of_data(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A value for people."""
+    """A value for people; of a long array, which is known by its digest, its length and the digest's beginning.
+
+    >>> shown(0.10), shown({"length": 300, "sha256": "3fa8b2c1d2e3"})
+    ('0.1', '300 numbers (3fa8b2c1)')
+    """
+    if isinstance(value, dict) and value.keys() == {"length", "sha256"}:
+        return f"{value['length']:,} numbers ({value['sha256'][:8]})"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def refuse_unknown_texts(name: str, wanted: Any, values: Sequence[Any]) -> None:
+    """Raise where a parameter never has a text that is wanted: it is misspelt, or of another file."""
+    for one in wanted if isinstance(wanted, list | tuple | set) else [wanted]:
+        if isinstance(one, str) and one not in values:
+            there = ", ".join(repr(value) for value in values[:MOST_LISTED]) + ", ..." * (len(values) > MOST_LISTED)
+            near = difflib.get_close_matches(one, [value for value in values if isinstance(value, str)], n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise UnknownNameError(name, one, f"no run of the file has it; there are {there}{hint}")
 
 
 def matches(value: Any, wanted: Any) -> bool:

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from fastldp import html
 from fastldp.errors import ArgumentError, MissingExtraError
 from fastldp.privacy.statement import SECRET
+from fastldp.sweeping.grouping import Group, differing, groups_of, telling
 from fastldp.sweeping.layout import MEASURED, OUTCOMES, RAGGED, RECORDED, RUN_NUMBERS, SETTING_TEXTS, holds_seeds, spans
 from fastldp.sweeping.loaded import Loaded
 from fastldp.sweeping.means import Curve, Mean, filled
 from fastldp.sweeping.merging import Merged
-from fastldp.sweeping.parameters import matches, shown
+from fastldp.sweeping.parameters import matches, refuse_unknown_texts, shown
 from fastldp.sweeping.run import Run
 from fastldp.sweeping.store import files_of
 from fastldp.sweeping.work import COMPLETED, RUNNING
@@ -95,15 +96,20 @@ class Results:
     def where(self, **wanted: Any) -> Results:
         """The runs whose parameters have these values; a list allows several, a function says yes or no."""
         known = self._loaded.parameters
+        outcomes, repetitions = [*OUTCOMES], np.unique(self._loaded.numbers("repetition")).tolist()
         keep = np.ones(len(self), dtype=bool)
         for name, value in wanted.items():
             known_name("where", name, sorted({*known, "repetition", "outcome"}))
+            there = {"outcome": outcomes, "repetition": repetitions}.get(name) or known[name].values
+            refuse_unknown_texts(name, value, there)
             if name in ("repetition", "outcome"):
                 found, each = np.unique(self._loaded.numbers(name)[self._rows], return_inverse=True)
                 values = found.tolist() if name == "repetition" else [OUTCOMES[code] for code in found]
                 keep &= np.array([matches(one, value) for one in values], dtype=bool)[each]
             else:
-                fits = [matches(one, value) for one in (*known[name].values, None)]
+                fits = [matches(one, value) for one in known[name].values]
+                # A function that takes numbers alone is not asked about None where every run has one.
+                fits.append(bool((known[name].numbers < 0).any()) and matches(None, value))
                 keep &= np.array(fits, dtype=bool)[known[name].numbers][self._settings]
         return Results(self._loaded, self._rows[keep])
 
@@ -154,51 +160,90 @@ class Results:
         values[np.repeat(has, counts)] = found.values[spans(found.starts[self._rows[has]], counts[has])]
         return values
 
-    def _groups(self, by: Sequence[str]) -> list[tuple[dict[str, Any], NDArray[np.int64]]]:
-        """The runs that have the same values of some parameters, or of all that vary: these values, and which runs."""
-        for name in by:
-            known_name("by", name, sorted(self.parameters))
-        names = list(by) or self.varying
-        known = self._loaded.parameters
-        # By the texts of values, for lists cannot be compared otherwise.
-        marks = np.zeros((self._loaded.texts("key").size, len(names)), dtype=np.int64)
-        for k, name in enumerate(names):
-            seen: dict[str, int] = {}
-            texts = [repr(value) for value in (*known[name].values, None)]
-            marks[:, k] = np.array([seen.setdefault(text, len(seen)) for text in texts])[known[name].numbers]
-        _, group = np.unique(marks, axis=0, return_inverse=True) if names else (None, np.zeros(len(marks), dtype=int))
-        order = np.argsort(group[self._settings], kind="stable")
-        cuts = np.flatnonzero(np.diff(group[self._settings][order])) + 1
-        members = sorted(np.split(order, cuts), key=lambda rows: int(rows[0])) if len(self) else []
-        return [({name: known[name].of(self._settings[rows[0]]) for name in names}, rows) for rows in members]
+    @cached_property
+    def _telling(self) -> list[str]:
+        """The parameters that tell the settings of these runs apart."""
+        return telling(self._loaded.parameters, self._settings, self.varying)
 
-    def means(self, *by: str, measure: str = "optimality") -> list[Mean]:
+    def _groups(self, by: Sequence[str], over: Sequence[str]) -> list[Group]:
+        """The runs that have the same values of some parameters, or of all but those to average over."""
+        for argument, names in (("by", by), ("over", over)):
+            for name in names:
+                known_name(argument, name, sorted(self.parameters))
+        parameters = self._loaded.parameters
+        names = list(by) or [name for name in self._telling if name not in over]
+        mixed = [name for name in differing(parameters, self._settings, names) if name not in over]
+        # What follows from the values averaged over, as the seed of data from the data, is averaged over with them.
+        mixed = [name for name in mixed if name in differing(parameters, self._settings, [*names, *over])]
+        if mixed:
+            example = ", ".join(mixed[:4]) + (", ..." if len(mixed) > 4 else "")
+            raise ArgumentError(
+                "by",
+                tuple(by),
+                f"these runs differ in {example} too, which must not be averaged unsaid; name it as well, choose one "
+                f"value with where, or say that it is to be averaged over: over={tuple(mixed)!r}",
+            )
+        return groups_of(parameters, self._settings, names)
+
+    @cached_property
+    def measures(self) -> list[str]:
+        """What was recorded of these runs, of all that can be."""
+        found = [name for name in RECORDED if not np.isnan(self._last(name)).all()]
+        return (["optimality"] if {"consensus", "distance"} <= {*found} else []) + found
+
+    def _measure(self, measure: str | None) -> str:
+        """A measure that was recorded; what runs are judged by, where none is named."""
+        if measure is None:
+            return self._judged()
+        known_name("measure", measure, MEASURES)
+        # Of runs that all failed nothing was recorded, which is no fault of the measure.
+        if self.measures and measure not in self.measures:
+            wanted = "; objective = true in the table [record] has it recorded" if measure == "objective" else ""
+            raise ArgumentError(
+                "measure", measure, f"not recorded by these runs, use {', '.join(self.measures)}{wanted}"
+            )
+        return measure
+
+    def means(self, *by: str, measure: str | None = None, over: Sequence[str] = ()) -> list[Mean]:
         """The mean of the last recorded error over the repetitions that completed, with its spread, for each setting.
 
-        With parameters in `by` the runs are grouped by those alone.
+        With parameters in `by` the runs are grouped by those; in whatever else they differ must be named in `over`,
+        which is averaged over. Without a `measure` it is what the runs are judged by: the optimality, or of networks
+        the test accuracy.
         """
-        known_name("measure", measure, MEASURES)
+        measure = self._measure(measure)
         with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
             found = self._last("consensus") + self._last("distance") if measure == "optimality" else self._last(measure)
         # What a run that diverged recorded last says nothing of its end.
         ends = np.where(self._outcomes == COMPLETED, found, np.nan)
-        return [Mean.of(label, ends[rows]) for label, rows in self._groups(by)]
+        return [Mean.of(group.label, ends[group.rows]) for group in self._groups(by, over)]
 
-    def curves(self, *by: str, measure: str = "optimality") -> list[Curve]:
-        """The mean of an error along the rounds, with its spread, for each setting or each value of `by`.
+    def curves(self, *by: str, measure: str | None = None, over: Sequence[str] = ()) -> list[Curve]:
+        """The mean of an error along the rounds, with its spread, for each setting or each value of `by`, as `means`.
 
         A curve ends where the first of its runs does.
         """
-        known_name("measure", measure, MEASURES)
-        found = []
-        for label, rows in self._groups(by):
-            runs = [self[row] for row in rows.tolist()]
-            planned = runs[0].planned
-            if any(not np.array_equal(run.planned, planned) for run in runs):
-                raise ArgumentError("by", by, "the runs of a group were recorded at different rounds; name more")
-            values = np.stack([filled(getattr(run, measure), planned.size) for run in runs])
-            found.append(Curve(label, planned, values))
+        return self._curves(self._groups(by, over), self._measure(measure), by)
+
+    def _curves(self, groups: Sequence[Group], measure: str, by: Sequence[str]) -> list[Curve]:
+        planned, found = self._loaded.rows("settings", "rounds"), []
+        for group in groups:
+            first, *others = (planned.row(setting) for setting in np.unique(self._settings[group.rows]).tolist())
+            if not all(np.array_equal(first, other) for other in others):
+                raise ArgumentError("by", tuple(by), "the runs of a group were recorded at different rounds; name more")
+            found.append(Curve(group.label, first, self._matrix(measure, group.rows, first.size)))
         return found
+
+    def _matrix(self, measure: str, rows: NDArray[np.int64], length: int) -> Array:
+        """(runs, records): what some of the runs recorded, and NaN where they ended early."""
+        if measure == "optimality":
+            with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
+                return self._matrix("consensus", rows, length) + self._matrix("distance", rows, length)
+        ragged, places = self._loaded.rows("runs", measure), self._rows[rows]
+        counts = ragged.lengths[places]
+        values = np.full((rows.size, length), np.nan)
+        values[np.arange(length) < counts[:, None]] = ragged.values[spans(ragged.starts[places], counts)]
+        return values
 
     def to_pandas(self, *, records: bool = False) -> DataFrame:
         """The table, or with `records` the tidy table of all recorded rounds, as a pandas DataFrame."""
@@ -253,7 +298,7 @@ class Results:
         """The table of means: its heads, its first rows, how many are left out, and its last rows."""
         judged = self._judged()
         means = self.means(measure=judged)
-        heads = [*self.varying, "runs", judged, "± std", "± error"]
+        heads = [*self._telling, "runs", judged, "± std", "± error"]
         short = not whole and len(means) > MOST_ROWS
         first, last = (means[:FIRST_ROWS], means[-LAST_ROWS:]) if short else (means, [])
         cells = [
@@ -264,10 +309,9 @@ class Results:
 
     def _judged(self) -> str:
         """What runs are compared by: networks have no optimum, so by accuracy, or else by loss."""
-        for name in () if np.isfinite(self._last("distance")).any() else MEASURED[::-1]:
-            if np.isfinite(self._last(name)).any():
-                return name
-        return "optimality"
+        if not self.measures:
+            return "optimality"
+        return next(name for name in ("optimality", *MEASURED[::-1], "objective", "consensus") if name in self.measures)
 
     def __repr__(self) -> str:
         return f"Results({len(self):,} runs of {np.unique(self._settings).size:,} settings)"
@@ -278,12 +322,22 @@ class Results:
         return html.table([*first, *between, *last], heads, caption=self._counts())
 
     def plot(
-        self, ax: Axes | None = None, *, x: str = "round", by: Sequence[str] = (), measure: str = "optimality"
+        self,
+        ax: Axes | None = None,
+        *,
+        x: str = "round",
+        by: Sequence[str] = (),
+        over: Sequence[str] = (),
+        measure: str | None = None,
+        label: str = "",
     ) -> Axes:
-        """Means with error bars: along the recorded rounds, or at the end against a parameter such as ``"rounds"``."""
-        from fastldp.figures import plot_results
+        """Means with error bars: along the recorded rounds, or at the end against a parameter such as ``"rounds"``.
 
-        return plot_results(self, ax, x=x, by=by, measure=measure)
+        `by`, `over` and `measure` are as of `means`; `label` is what the curves are called beside what they differ in.
+        """
+        from fastldp.sweeping.drawing import plot_results
+
+        return plot_results(self, ax, x=x, by=by, over=over, measure=measure, label=label)
 
     def digest(self) -> str:
         """A digest of everything but wall times, machines and versions: equal for equal results."""

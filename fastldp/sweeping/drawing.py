@@ -24,6 +24,7 @@ MOST_CURVES = 200
 # More names than this do not go into the axes, and more than that not beside them.
 MOST_INSIDE, MOST_BESIDE = 10, 24
 LONGEST_NAME = 60
+MOST_POINTS = 10_000
 # Parameters whose values speak for themselves.
 SELF_EVIDENT = ("method", "data", "allocation", "accounting")
 
@@ -145,7 +146,9 @@ def _legend(ax: Axes, ours: bool) -> None:
     """In the axes, or beside them where it is long; what does not fit there is counted."""
     handles, names = ax.get_legend_handles_labels()
     if len(names) <= MOST_INSIDE:
-        ax.legend(frameon=False)
+        # The best place is sought among all points, which takes long where there are many.
+        many = sum(len(np.asarray(line.get_xdata())) for line in ax.lines) > MOST_POINTS
+        ax.legend(frameon=False, loc="upper right" if many else "best")
         return
     names = [name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 3] + "..." for name in names]
     title = None

@@ -16,7 +16,7 @@ from fastldp.sweeping.progress import Progress
 
 def _in_a_kernel(monkeypatch: pytest.MonkeyPatch, *, widgets: bool) -> None:
     shell = types.SimpleNamespace(config={"IPKernelApp": {}})
-    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
     monkeypatch.setattr(bars, "find_spec", lambda name: object() if widgets else None)
 
 
@@ -36,7 +36,7 @@ def test_a_notebook_without_widgets_has_a_line_and_no_warning(
 
 @pytest.mark.parametrize("shell", [None, types.SimpleNamespace(config={}), types.SimpleNamespace()])
 def test_ipython_in_a_terminal_is_no_notebook(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
     assert bars.kind() is tqdm.tqdm
 
 

@@ -223,7 +223,8 @@ def test_files_that_are_not_ours(run: fl.Solution, tmp_path: Path) -> None:
 def test_a_summary_computes_only_the_objectives_that_it_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     """And lets BLAS have one thread: waiting for others takes longer than products of this size."""
     problem = cases.make("box_l1").problem
-    points, threads = [], []
+    points: list[np.ndarray] = []
+    threads: list[int] = []
 
     def counted(self: fl.Problem, x: np.ndarray) -> float:
         points.append(x)

@@ -101,10 +101,10 @@ def data_of(arguments: argparse.Namespace) -> Dataset:
     """Generated rows, or those of a file; two kinds of labels are −1 and +1 for the logistic loss."""
     name = arguments.data
     if name in GENERATED:
-        data = fl.datasets.synthetic(name, rows=arguments.rows)
         if arguments.label is not None:
             raise fl.errors.ArgumentError("label", arguments.label, "generated data have labels; leave it out")
-        return data
+        generated: Dataset = fl.datasets.synthetic(name, rows=arguments.rows)
+        return generated
     if not Path(name).is_file():
         remedy = f"there is no such file; give one, or the name of generated data: {', '.join(GENERATED)}"
         raise fl.errors.ArgumentError("data", name, remedy)

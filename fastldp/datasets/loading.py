@@ -77,9 +77,11 @@ def load(
     ((2, 4), [1.0, -1.0], 'mine')
     """
     if path is None and _is_path(name):
-        name, path = os.path.normpath(os.fspath(name)), name
+        path = name
     elif path is None or name == "mnist":
         known_name("name", name, NAMES)
+    if isinstance(name, os.PathLike):
+        name = os.fspath(name)
     if name == "mnist":
         if features is not None:
             raise ArgumentError("features", features, "images have as many as pixels; leave it out")

@@ -11,6 +11,7 @@ import numpy as np
 import fastldp as fl
 from fastldp import figures
 from fastldp.algorithms import ALLOCATIONS
+from fastldp.cli.writing import require_writable, written
 from fastldp.privacy import METHODS
 from fastldp.validation import integer
 
@@ -58,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     integer("seed", arguments.seed, "give a whole number ≥ 0", at_least=0)
     if arguments.plot:
         figures.require_format(arguments.plot)
+        require_writable("plot", arguments.plot)
     budget = fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting)
     found = fl.audit(
         small_problem(arguments) if arguments.hidden is None else small_network(arguments),
@@ -70,15 +72,12 @@ def run(arguments: argparse.Namespace) -> int:
         n_jobs=arguments.jobs,
         progress=not arguments.json,
     )
+    print(json.dumps(found.to_dict()) if arguments.json else f"\n{found.summary()}\n")
+    kept = True
     if arguments.plot:
-        arguments.plot.parent.mkdir(parents=True, exist_ok=True)
-        figures.save(found.plot(), arguments.plot)
-    if arguments.json:
-        print(json.dumps(found.to_dict()))
-    else:
-        print(f"\n{found.summary()}\n")
-        print(f"picture  {arguments.plot}" if arguments.plot else "", end="\n" if arguments.plot else "")
-    return 0 if found.passed else 1
+        axes = found.plot()
+        kept = written("picture", arguments.plot, lambda path: figures.save(axes, path), quiet=arguments.json)
+    return 0 if found.passed and kept else 1
 
 
 def small_problem(arguments: argparse.Namespace) -> fl.Problem:

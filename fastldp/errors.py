@@ -120,6 +120,10 @@ class OptimumWarning(UserWarning):
     """The problem has no certified optimum, so distances to it are recorded as NaN."""
 
 
+class DeltaWarning(UserWarning):
+    """A δ so large that a promise of it keeps little: no less than one over a worker's samples, or above 1e-3."""
+
+
 class SamplerWarning(UserWarning):
     """So many releases, or so large an ε for each, that the sampler's distance from true normals takes most of δ."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.errors import ArgumentError, MissingExtraError
+from fastldp.errors import MissingExtraError
 from fastldp.validation import known_name
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from fastldp.auditing import Audit
     from fastldp.planning import Plan
     from fastldp.solution import Solution
-    from fastldp.sweeping.reading import Mean, Results
 
 
 def save(axes: Axes, path: str | os.PathLike[str]) -> None:
@@ -44,41 +43,57 @@ def require_format(path: str | os.PathLike[str]) -> None:
     known_name("plot", ending, sorted(FigureCanvasBase.get_supported_filetypes()))
 
 
-def plot_solution(solution: Solution, ax: Axes | None = None) -> Axes:
+def plot_solution(solution: Solution, ax: Axes | None = None, *, label: str = "") -> Axes:
     """The mean error along the rounds, with one standard deviation either side, on a logarithmic axis.
 
-    Of a network, which has no optimum, the last of its measures: the test accuracy, or else the train loss.
+    Of a network, which has no optimum, the last of its measures: the test accuracy, or else the train loss. On axes
+    that have curves already the next colours are taken, and names that are not taken yet.
     """
-    ax = _axes(ax)
+    ax = axes(ax)
+    first, named = curves_on(ax), _namer(label, names_on(ax))
     judged = [name for name in solution.measures if name != "objective"]
     if judged:
         name, values = judged[-1].replace("_", " "), solution.measures[judged[-1]]
-        _band(ax, solution.rounds, values.mean(axis=0), values.std(axis=0), 0, f"{name} (mean ± std)")
-        ax.set_xlabel("communication round")
+        band(ax, solution.rounds, values.mean(axis=0), values.std(axis=0), f"C{first}", named(f"{name} (mean ± std)"))
         ax.set_ylabel(name)
-        ax.grid(True, alpha=0.3)
-        return ax
-    errors = solution.optimality
-    _band(ax, solution.rounds, errors.mean(axis=0), errors.std(axis=0), 0, "optimality (mean ± std)")
-    ax.plot(
-        solution.rounds,
-        solution.distance.mean(axis=0),
-        color="C1",
-        linestyle="--",
-        label="distance to the optimum",
-    )
-    ax.plot(solution.rounds, solution.consensus.mean(axis=0), color="C2", linestyle=":", label="consensus error")
-    ax.set_yscale("log")
+    else:
+        errors = solution.optimality
+        named_error = named("optimality (mean ± std)")
+        band(ax, solution.rounds, errors.mean(axis=0), errors.std(axis=0), f"C{first}", named_error)
+        for k, (values, style, name) in enumerate(
+            ((solution.distance, "--", "distance to the optimum"), (solution.consensus, ":", "consensus error")), 1
+        ):
+            ax.plot(solution.rounds, values.mean(axis=0), color=f"C{first + k}", linestyle=style, label=named(name))
+        ax.set_yscale("log")
+        ax.set_ylabel("error")
     ax.set_xlabel("communication round")
-    ax.set_ylabel("error")
     ax.grid(True, which="major", alpha=0.3)
-    ax.legend(frameon=False)
+    if not judged or label or first:
+        ax.legend(frameon=False)
     return ax
+
+
+def curves_on(ax: Axes) -> int:
+    """How many named curves axes have already."""
+    return len(ax.get_legend_handles_labels()[1])
+
+
+def names_on(ax: Axes) -> list[str]:
+    return [*map(str, ax.get_legend_handles_labels()[1])]
+
+
+def _namer(label: str, taken: list[str]) -> Callable[[str], str]:
+    """Names the curves of one run: by the caller's label, or by its number where others are on the axes."""
+    count = 2
+    while any(name.startswith(f"run {count}: ") for name in taken):
+        count += 1
+    prefix = label or (f"run {count}" if taken else "")
+    return lambda name: f"{prefix}: {name}" if prefix else name
 
 
 def plot_audit(audit: Audit, ax: Axes | None = None) -> Axes:
     """The privacy losses under either input, the Gaussians predicted, and the ε that is shown and claimed."""
-    ax = _axes(ax)
+    ax = axes(ax)
     # Some sixty bars over the losses that occur.
     occupied = np.flatnonzero(audit.counts.sum(axis=0))
     group = max(1, (occupied[-1] - occupied[0]) // 60)
@@ -104,7 +119,7 @@ def plot_audit(audit: Audit, ax: Axes | None = None) -> Axes:
 
 def plot_plan(plan: Plan, ax: Axes | None = None) -> Axes:
     """The error to expect against τ with its two parts, and the plan's choice."""
-    ax = _axes(ax)
+    ax = axes(ax)
     taus, start, noise = plan.curve
     ax.plot(taus, plan.curve.error, color="C0", label="error expected")
     ax.plot(taus, start, color="C1", linestyle="--", label="left of the start")
@@ -122,58 +137,18 @@ def plot_plan(plan: Plan, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def plot_results(results: Results, ax: Axes | None = None, *, x: str, by: Sequence[str], measure: str) -> Axes:
-    """Means of a sweep with one standard deviation either side: along the rounds, or at the end against a parameter."""
-    ax = _axes(ax)
-    if x == "round":
-        for k, curve in enumerate(results.curves(*by, measure=measure)):
-            _band(ax, curve.rounds, curve.mean, curve.std, k, _label(curve.label))
-        ax.set_xlabel("communication round")
-    else:
-        known_name("x", x, sorted(results.parameters))
-        if not all(isinstance(value, int | float | str) for value in results.parameters[x]):
-            raise ArgumentError("x", x, "not all runs have a number or a name there; choose those that do, with where")
-        names = list(by) or [name for name in results.varying if name != x]
-        lines: dict[str, list[Mean]] = {}
-        for mean in results.means(*names, x, measure=measure):
-            lines.setdefault(_label({name: mean.label[name] for name in names}), []).append(mean)
-        for k, (label, means) in enumerate(lines.items()):
-            means.sort(key=lambda mean: mean.label[x])
-            places = [mean.label[x] for mean in means]
-            values, spreads = np.array([mean.mean for mean in means]), np.array([mean.std for mean in means])
-            # On a log axis the lower end of a bar must stay above zero.
-            bars = np.minimum(spreads, 0.99 * values), spreads
-            ax.errorbar(places, values, yerr=bars, color=f"C{k}", marker="o", markersize=3, capsize=2, label=label)
-        ax.set_xlabel("rounds T" if x == "rounds" else x)
-    ax.set_yscale("log")
-    ax.set_ylabel(f"{measure}, mean ± std")
-    ax.grid(True, which="major", alpha=0.3)
-    if any(ax.get_legend_handles_labels()[1]):
-        ax.legend(frameon=False)
-    return ax
-
-
-def _band(
-    ax: Axes, x: NDArray[Any], mean: NDArray[np.float64], spread: NDArray[np.float64], color: int, label: str
+def band(
+    ax: Axes, x: NDArray[Any], mean: NDArray[np.float64], spread: NDArray[np.float64], color: Any, label: str
 ) -> None:
+    """A curve with a band of one spread either side."""
     with np.errstate(over="ignore", invalid="ignore"):  # of runs that diverged
         # On a log axis the lower edge of the band must stay above zero.
         low, high = np.maximum(mean - spread, mean * 1e-2), mean + spread
-    ax.fill_between(x, low, high, color=f"C{color}", alpha=0.2, linewidth=0)
-    ax.plot(x, mean, color=f"C{color}", label=label)
+    ax.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+    ax.plot(x, mean, color=color, label=label)
 
 
-def _label(parameters: dict[str, Any]) -> str:
-    """What distinguishes a curve, without what does not apply to it."""
-    texts = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in parameters.items()}
-    return ", ".join(
-        text if name in ("method", "data", "allocation", "accounting") else f"{name} = {text}"
-        for name, text in texts.items()
-        if text != "None"
-    )
-
-
-def _axes(ax: Axes | None) -> Axes:
+def axes(ax: Axes | None) -> Axes:
     """The caller's axes, or new ones."""
     require_matplotlib()
     if ax is None:

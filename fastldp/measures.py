@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fastldp import blas
 
 Array = NDArray[np.float64]
 Measure = Callable[[Array], Mapping[str, float]]
@@ -35,9 +38,11 @@ class Measures(Mapping[str, Array]):
     (['norm'], array([[5.]]))
     """
 
-    def __init__(self, names: Sequence[str], models: Array, measure: Measure) -> None:
+    def __init__(self, names: Sequence[str], models: Array, measure: Measure, *, threads: bool = True) -> None:
         self._names = tuple(names)
         self._models, self._measure = models, measure
+        # Whether BLAS may have threads: where products are small, waiting for them takes longer than the product.
+        self._threads = threads
         self._values: dict[str, Array] | None = None
 
     @classmethod
@@ -47,11 +52,23 @@ class Measures(Mapping[str, Array]):
         made._values = dict(values)
         return made
 
+    def at(self, records: NDArray[np.integer[Any]]) -> Measures:
+        """The measures of some records alone; the others are not computed for them."""
+        if self._values is not None:
+            return Measures.known({name: values[:, records] for name, values in self._values.items()})
+        return Measures(self._names, self._models[:, records], self._measure, threads=self._threads)
+
+    @property
+    def at_hand(self) -> bool:
+        """Whether to ask for them takes no time to speak of: they are computed, or those of a small problem."""
+        return self._values is not None or not self._threads
+
     def __getitem__(self, name: str) -> Array:
         if name not in self._names:
             raise KeyError(name)
         if self._values is None:
-            self._values = measured(self._models, self._names, self._measure)
+            with nullcontext() if self._threads else blas.one_thread():
+                self._values = measured(self._models, self._names, self._measure)
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:

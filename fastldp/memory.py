@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from fastldp.errors import TooLargeError
 
@@ -22,10 +23,11 @@ def available_bytes() -> int | None:
         return None
 
 
-def refuse_beyond(argument: str, needed: int, remedy: str) -> None:
-    """Raise where `needed` bytes are more than the machine can give."""
+def refuse_beyond(argument: str, needed: int, remedy: str, *, value: Any = None) -> None:
+    """Raise where `needed` bytes are more than the machine can give; the value is what the argument was given."""
     available = available_bytes()
     if available is not None and needed > available:
-        raise TooLargeError(
-            argument, f"about {needed / 1e9:.3g} GB", f"only {available / 1e9:.3g} GB are free; {remedy}"
-        )
+        wanted, free = f"about {needed / 1e9:,.3g} GB", f"only {available / 1e9:.3g} GB are free"
+        if value is None:
+            raise TooLargeError(argument, wanted, f"{free}; {remedy}")
+        raise TooLargeError(argument, value, f"takes {wanted} of memory, and {free}; {remedy}")

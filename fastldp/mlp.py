@@ -305,6 +305,10 @@ class MLP(Composite):
         found = {"objective": loss + self._penalties(x), "train_loss": loss}
         return found if self._test is None else found | {"test_accuracy": self.test_accuracy(x)}
 
+    def shard(self, worker: int) -> tuple[NDArray[Any], Integers]:
+        """A worker's images, in the precision of the products, and their classes."""
+        return self.values[self._shards[worker]], self.classes_of_rows[self._shards[worker]]
+
     def gradient(self, x: ArrayLike) -> Vector:
         """(1/n) Σ ∇fᵢ(x), without clipping."""
         return np.asarray(self.worker_gradients(x).mean(axis=0))

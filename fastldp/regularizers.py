@@ -130,14 +130,14 @@ class Regularizer(Extensible):
         for z, p in zip(points, made, strict=True):
             if np.shape(p) != (d,) or not np.isfinite(p).all() or not np.isfinite(self.value(p)):
                 raise ExtensionError(
-                    type(self), f"its prox gives a point outside of its set: value(prox(z)) at z = {z[:3]}…"
+                    type(self), f"its prox leaves its set: value(prox(z, 0.5)) is not finite at z = {z}"
                 )
             # No other point may do better in scale·g(u) + ½‖z − u‖², by more than rounding.
             for u in (*made, *(p + t * (q - p) for q in made for t in (1e-3, 0.1))):
                 mine, other = (0.5 * self.value(v) + 0.5 * float((z - v) @ (z - v)) for v in (p, u))
                 if other < mine - 1e-7 * (1 + abs(mine)):
                     raise ExtensionError(
-                        type(self), f"its prox is not that of its value: another point is better at z = {z[:3]}…"
+                        type(self), f"its prox is not that of its value: another point does better, z = {z}"
                     )
 
     def active(self, x: Vector, gradient: Vector) -> Active:
@@ -246,9 +246,9 @@ class Box(Regularizer):
     numbers = ()
     vectors = ("low", "high")
     indicator = True
-    bound: float | None
-    lower: float | Vector | None
-    upper: float | Vector | None
+    bound: float | None = None
+    lower: float | Vector | None = None
+    upper: float | Vector | None = None
 
     def __init__(
         self, lower: float | Vector | None = None, upper: float | Vector | None = None, *, bound: float | None = None

@@ -9,12 +9,12 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp import disk
+from fastldp import disk, html
 from fastldp.archives import digest_of, read_arrays
 from fastldp.errors import ArgumentError, FileFormatError
 from fastldp.measures import Measures
@@ -76,6 +76,19 @@ class Status:
         )
 
 
+class _Column(NamedTuple):
+    """Of the table of errors: its values, (repetitions, rows), and what is written of several."""
+
+    name: str
+    width: int
+    values: Array
+    shown: Callable[[Array], str]
+
+
+def _mean(digits: int) -> Callable[[Array], str]:
+    return lambda values: f"{values.mean():.{digits}g}"
+
+
 @dataclass(eq=False)
 class Solution:
     """What `solve` returns; arrays have one row a repetition.
@@ -128,21 +141,12 @@ class Solution:
 
     def summary(self) -> str:
         """The errors along the rounds and the ledger, as an aligned table."""
-        repetitions, records = self.consensus.shape
-        shown = np.unique(np.linspace(0, records - 1, min(records, 8)).round().astype(int))
-        lines = [
-            self.description,
-            f"{self.status.message}; {repetitions} repetition{'s' * (repetitions != 1)}, {self.seconds:.2f} s",
-            "",
-        ]
-        columns = self._columns()
-        lines.append(f"  {'round':>9}" + "".join(f"  {name:>{width}}" for name, width, _, _ in columns))
-        for k in shown:
-            # Of the repetitions that came this far.
-            there = ~np.isnan(self.consensus[:, k])
-            if there.any():
-                cells = (f"  {of(values[there, k]):>{width}}" for _, width, values, of in columns)
-                lines.append(f"  {self.rounds[k]:>9,}" + "".join(cells))
+        repetitions = len(self.consensus)
+        columns, rows = self._table(measures=True)
+        widths = [9, *(column.width for column in columns)]
+        lines = [self.description, self._ended(), ""]
+        for cells in [["round", *(column.name for column in columns)], *rows]:
+            lines.append("".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True)))
         lines += ["", "privacy"]
         if self.ledger is None:
             return "\n".join([*lines, "  none: no budget was given, the messages are not private"])
@@ -154,29 +158,62 @@ class Solution:
         words = textwrap.wrap(self.ledger.statement(repetitions), 116, initial_indent="  ", subsequent_indent="  ")
         return "\n".join([*lines, self.ledger.summary(), "", *words])
 
-    def _columns(self) -> list[tuple[str, int, Array, Callable[[Array], str]]]:
-        """What the table of the summary shows: a name, a width, the values, and what is written of several."""
+    def __repr__(self) -> str:
+        repetitions, n, d = self.workers.shape
+        promised = "not private" if self.ledger is None else repr(self.ledger)
+        return (
+            f"Solution({self.status.outcome.value} at round {self.status.round:,}, {repetitions} × {n} workers × "
+            f"{d:,} numbers, {promised}; summary() says more)"
+        )
 
-        def mean(digits: int) -> Callable[[Array], str]:
-            return lambda values: f"{values.mean():.{digits}g}"
+    def _repr_html_(self) -> str:
+        # What takes minutes to compute is not shown unasked.
+        columns, rows = self._table(measures=self.measures.at_hand)
+        errors = html.table(rows, ["round", *(column.name for column in columns)])
+        more = "" if self.measures.at_hand else html.paragraph(f"summary() computes {', '.join(self.measures)}")
+        ledger = (
+            html.paragraph("not private: no budget was given") if self.ledger is None else self.ledger._repr_html_()
+        )
+        return html.paragraph(f"{self.description}\n{self._ended()}") + errors + more + ledger
 
-        consensus = ("consensus", 10, self.consensus, mean(3))
-        own = [name for name in self.measures if name != "objective"]
+    def _ended(self) -> str:
+        count = len(self.consensus)
+        return f"{self.status.message}; {count} repetition{'s' * (count != 1)}, {self.seconds:.2f} s"
+
+    def _table(self, *, measures: bool) -> tuple[list[_Column], list[list[str]]]:
+        """The columns of the table of errors, and its cells at some eight of the recorded rounds."""
+        records = self.rounds.size
+        shown = np.unique(np.linspace(0, records - 1, min(records, 8)).round().astype(int))
+        columns, rows = self._columns(shown, measures), []
+        for row, k in enumerate(shown):
+            # Of the repetitions that came this far.
+            there = ~np.isnan(self.consensus[:, k])
+            if there.any():
+                cells = [column.shown(column.values[there, row]) for column in columns]
+                rows.append([f"{self.rounds[k]:,}", *cells])
+        return columns, rows
+
+    def _columns(self, shown: NDArray[np.int64], measured: bool) -> list[_Column]:
+        """What there is to show of these records."""
+        measures, optimality = self.measures.at(shown), self.optimality[:, shown]
+        consensus = _Column("consensus", 10, self.consensus[:, shown], _mean(3))
+        own = [name for name in measures if name != "objective"]
         if own:  # a problem that is judged by these has no optimum
-            return [*((name, max(10, len(name)), self.measures[name], mean(4)) for name in own), consensus]
-        return [
-            ("optimality", 11, self.optimality, mean(4)),
-            ("± std", 9, self.optimality, lambda values: f"{values.std():.3g}"),
+            judged = own if measured else []
+            return [*(_Column(name, max(10, len(name)), measures[name], _mean(4)) for name in judged), consensus]
+        errors = [
+            _Column("optimality", 11, optimality, _mean(4)),
+            _Column("± std", 9, optimality, lambda values: f"{values.std():.3g}"),
             consensus,
-            ("distance", 9, self.distance, mean(4)),
-            ("objective", 10, self.objective, mean(6)),
+            _Column("distance", 9, self.distance[:, shown], _mean(4)),
         ]
+        return [*errors, _Column("objective", 10, measures["objective"], _mean(6))] if measured else errors
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """The mean error along the rounds with one standard deviation either side."""
+    def plot(self, ax: Axes | None = None, *, label: str = "") -> Axes:
+        """The mean error along the rounds with one standard deviation either side; `label` names the run in legends."""
         from fastldp.figures import plot_solution
 
-        return plot_solution(self, ax)
+        return plot_solution(self, ax, label=label)
 
     def save(self, path: str | os.PathLike[str], *, keep_seed: bool = False) -> None:
         """Write everything but the seed to one .npz file, whole or not at all; `fastldp.load` reads it.

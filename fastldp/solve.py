@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 import time
 import types
@@ -14,16 +13,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from tqdm import tqdm
 
-from fastldp import engine, memory
+from fastldp import bars, engine, memory
 from fastldp.algorithms import Algorithm, PrimalDual
 from fastldp.block import Runs
 from fastldp.composite import LARGEST_ENTRY, Composite
-from fastldp.errors import ArgumentError, DivergedError, InterruptedSolve, OptimumError, OptimumWarning, SamplerWarning
+from fastldp.errors import (
+    ArgumentError,
+    DeltaWarning,
+    DivergedError,
+    InterruptedSolve,
+    OptimumError,
+    OptimumWarning,
+    SamplerWarning,
+)
 from fastldp.measures import Measures
 from fastldp.noise import Noise, identity
-from fastldp.privacy.budget import Budget
+from fastldp.privacy.budget import LARGEST_DELTA, Budget
 from fastldp.privacy.ledger import Ledger
 from fastldp.recording import Record, Timetable, timetable
 from fastldp.solution import Outcome, Solution, Status
@@ -33,6 +39,7 @@ Array = NDArray[np.float64]
 
 # The noise is addressed by the round in 32 bits.
 MOST_ROUNDS = 2**32 - 1
+FEWER_ROUNDS = f"give a whole number from 1 to {MOST_ROUNDS:,}"
 # What is computed for every round before the first: variances, deviations, and room to compute them in.
 ARRAYS_OF_ROUNDS = 6
 
@@ -88,15 +95,16 @@ def solve(
     method = PrimalDual() if algorithm is None else algorithm
     if not isinstance(method, Algorithm):
         raise ArgumentError("algorithm", algorithm, "give an instance such as PrimalDual() or ISRLDP(step=0.5)")
-    rounds = integer("rounds", rounds, "give a whole number ≥ 1", at_least=1, at_most=MOST_ROUNDS)
+    rounds = integer("rounds", rounds, FEWER_ROUNDS, at_least=1, at_most=MOST_ROUNDS)
     repetitions = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
-    memory.refuse_beyond("rounds", 8 * ARRAYS_OF_ROUNDS * rounds, "ask for fewer rounds")
+    memory.refuse_beyond("rounds", 8 * ARRAYS_OF_ROUNDS * rounds, "ask for fewer rounds", value=rounds)
     wanted = timetable(record, rounds, problem.n)
     start = starting_point(problem, x0)
     noise = Noise.checked(seed, common_noise)
     began = time.perf_counter()
     schedule = method.schedule(problem, budget, rounds).noised(noise.origin)
     _refuse_what_cannot_fit(problem, wanted, rounds, schedule.program.releases(rounds), repetitions)
+    warn_of_delta(problem, budget)
     warn_of_sampler(schedule.ledger)
     optimum = optimum_or_nan(problem)
     keys = noise.keys(range(repetitions), lambda: identity(problem, method, budget, rounds, start))
@@ -122,6 +130,19 @@ def check_common(problem: Any, budget: Any, n_jobs: Any, seed: Any) -> None:
         integer("seed", seed, "give a whole number from 0 to 2**256 − 1", at_least=0, at_most=2**256 - 1)
 
 
+def warn_of_delta(problem: Composite, budget: Budget | None) -> None:
+    """Say where δ allows what privacy is to prevent: to publish a sample of some worker as it is, now and then."""
+    most = int(problem.sizes.max())
+    # A budget says so itself where δ is large whatever the problem.
+    if budget is not None and 1 / most <= budget.delta <= LARGEST_DELTA:
+        warnings.warn(
+            f"delta = {budget.delta:g} is no less than 1/m = {1 / most:.3g} for a worker with m = {most:,} samples: "
+            f"publishing one of them at random, whole, would keep such a promise; give a δ far below {1 / most:.1g}",
+            DeltaWarning,
+            stacklevel=3,
+        )
+
+
 def warn_of_sampler(ledger: Ledger | None) -> None:
     """Say where the sampler takes so much of the promise that nothing was calibrated to what it leaves."""
     if ledger is not None and ledger.total_delta > ledger.delta:
@@ -137,7 +158,7 @@ def warn_of_sampler(ledger: Ledger | None) -> None:
 def execute(problem: Composite, jobs: Sequence[Runs], *, n_jobs: int | None, progress: bool) -> None:
     """Run all jobs, with a bar, until they are done or Ctrl-C is pressed."""
     total = sum(runs.rounds * len(runs.keys) for runs in jobs)
-    bar = tqdm(total=total, unit="round", unit_scale=True, disable=not progress, file=sys.stderr)
+    bar = bars.bar(show=progress, total=total, unit="round")
     lock = threading.Lock()
 
     def advanced(count: int) -> None:
@@ -199,7 +220,7 @@ def _refuse_what_cannot_fit(
     records = wanted.rounds.size * (problem.d + 2)
     messages = (releases + rounds) * problem.d if wanted.worker >= 0 else 0
     needed = 8 * repetitions * (problem.n * problem.d + records + messages)
-    memory.refuse_beyond("repetitions", needed, "ask for fewer repetitions, records or messages")
+    memory.refuse_beyond("repetitions", needed, "ask for fewer repetitions, records or messages", value=repetitions)
 
 
 def _solution(runs: Runs, method: Algorithm, seed: int | None, seconds: float) -> Solution:
@@ -219,7 +240,10 @@ def _solution(runs: Runs, method: Algorithm, seed: int | None, seconds: float) -
         seed=seed,
         seconds=seconds,
         description=f"{runs.problem}, {_shown(method)}, step {runs.schedule.step:g}, {runs.rounds:,} rounds",
-        measures=Measures(runs.problem.measures, runs.means, runs.problem.measure),
+        # Runs that ride in lanes are of linear models, whose products are small.
+        measures=Measures(
+            runs.problem.measures, runs.means, runs.problem.measure, threads=not runs.problem.lanes_of_runs
+        ),
     )
 
 

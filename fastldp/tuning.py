@@ -20,7 +20,7 @@ from fastldp.errors import ArgumentError, GridEdgeWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.privacy.budget import Budget
 from fastldp.recording import Final, timetable
-from fastldp.solve import MOST_ROUNDS, check_common, execute, optimum_or_nan, starting_point
+from fastldp.solve import FEWER_ROUNDS, MOST_ROUNDS, check_common, execute, optimum_or_nan, starting_point
 from fastldp.validation import integer
 
 Array = NDArray[np.float64]
@@ -61,6 +61,10 @@ class Tuned:
     def error(self) -> float:
         """The winner's mean error, on the noise it was chosen by: report a solve's instead."""
         return self.trials[0].error
+
+    def __repr__(self) -> str:
+        best = self.trials[0]
+        return f"Tuned({len(self.trials):,} settings, the best {best.algorithm} with error {best.error:.4g})"
 
     def summary(self, most: int = 10) -> str:
         """The best settings as an aligned table."""
@@ -125,7 +129,7 @@ def tune(
     for method in methods:
         if not isinstance(method, Algorithm):
             raise ArgumentError("algorithm_grid", method, "give instances such as ISRLDP(step=0.5)")
-    remedy = "give whole numbers ≥ 1"
+    remedy = f"{FEWER_ROUNDS}, or several"
     horizons = [integer("rounds", T, remedy, at_least=1, at_most=MOST_ROUNDS) for T in horizons]
     repetitions = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
     kept = 8 * len(methods) * len(horizons) * (repetitions * (problem.n + 1) * problem.d + 6 * max(horizons))

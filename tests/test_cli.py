@@ -216,6 +216,15 @@ def test_audit_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 < found["shown_epsilon"] < found["epsilon"] == 1.0
 
 
+def test_audit_of_a_network(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["audit", "--hidden", "3", "--transcripts", "400", "--epsilon", "6", "--delta", "1e-3", "--rounds", "2"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "MLP(2–3–2" in shown
+    assert "kernels for linear models" in shown
+    assert main([*command, "--hidden", "0"]) == 2
+
+
 def test_audit_of_too_little(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--transcripts", "20"]) == 2
     assert "give at least 1,024" in capsys.readouterr().err

@@ -317,3 +317,78 @@ def test_generated_data_is_like_the_real(name: str) -> None:
     spectra = [np.linalg.eigvalsh((data.A.T @ data.A).toarray() / rows) for data in (real, made)]
     for measure, factor in ((np.sum, 1.03), (np.max, 1.15), (np.median, 1.6)):
         assert 1 / factor < measure(spectra[1]) / measure(spectra[0]) < factor
+
+
+def test_a_set_of_ones_own_is_found_in_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(
+        ArgumentError, match=r"path = .*: a folder in which there is no file 'phishing', plain or packed"
+    ):
+        fl.datasets.load("phishing", path=tmp_path)
+    (tmp_path / "phishing.gz").write_bytes(gzip.compress(b"1 1:2\n0 2:1\n"))
+    assert fl.datasets.load("phishing", path=tmp_path).b.tolist() == [1.0, -1.0]
+
+
+def test_a_path_will_do_for_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.svm").write_bytes(b"1 1:2\n0 2:1\n")
+    monkeypatch.chdir(tmp_path)
+    for name in (tmp_path / "mine.svm", str(tmp_path / "mine.svm"), "./mine.svm", "mine.svm"):
+        data = fl.datasets.load(name)
+        assert data.b.tolist() == [1.0, -1.0]
+        assert data.name.endswith("mine.svm")
+    with pytest.raises(ArgumentError, match=r"path = .*none.svm': there is no such file"):
+        fl.datasets.load(tmp_path / "none.svm")
+    with pytest.raises(UnknownNameError, match="name = 'phising': use one of"):
+        fl.datasets.load("phising")
+
+
+CSV = "x,label,z\n1,0,2\n3,1,4\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "label"),
+    [
+        ("d.csv", CSV, "label"),
+        ("d.csv", CSV.replace(",", ";"), 1),
+        ("d.csv", CSV.partition("\n")[2], "1"),
+        ("d.csv", "\ufeffx,z,label\n1,2,0\n3,4,1\n", None),
+        ("d.svm", "0 1:1 2:2\n1 1:3 2:4\n", None),
+    ],
+)
+def test_files_of_any_kind(name: str, content: str, label: str | int | None, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    data = fl.datasets.read_file(tmp_path / name, label=label)
+    A = data.A if isinstance(data.A, np.ndarray) else data.A.toarray()
+    assert A.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert data.b.tolist() == [0.0, 1.0]
+
+
+def test_a_file_of_arrays(tmp_path: Path) -> None:
+    np.savez(tmp_path / "d.npz", A=np.eye(2), b=np.array([1.0, -1.0]))
+    data = fl.datasets.read_file(tmp_path / "d.npz")
+    assert data.A.tolist() == np.eye(2).tolist()
+    with pytest.raises(ArgumentError, match="label = 'b': only a .csv file has columns"):
+        fl.datasets.read_file(tmp_path / "d.npz", label="b")
+
+
+@pytest.mark.parametrize(
+    ("content", "label", "error", "message"),
+    [
+        (CSV, "lable", UnknownNameError, "did you mean 'label'"),
+        (CSV, 3, ArgumentError, "label = 3: give a number from 0 to 2, or a name"),
+        ("1,2\n", "x", ArgumentError, "label = 'x': the file has no header; give a number from 0 to 1"),
+        ("a,b\n1,x\n", None, FileFormatError, "not a table of numbers .*'x'"),
+        ("a,b\n1,2\n1\n", None, FileFormatError, "not a table of numbers"),
+        ("1\n2\n", None, FileFormatError, r"a table of shape \(2, 1\)"),
+    ],
+)
+def test_tables_that_are_none(content: str, label: Any, error: Any, message: str, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(content)
+    with pytest.raises(error, match=message):
+        fl.datasets.read_file(tmp_path / "d.csv", label=label)
+
+
+def test_sweeps_read_tables(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("1,0\n2,1\n3,0\n4,1\n")
+    text = 'rounds = 2\n[data]\nfile = "d.csv"\n[problem]\nworkers = 2\nl2 = 0.1\n[[method]]\nname = "PrimalDual"\n'
+    (tmp_path / "s.toml").write_text(text)
+    assert fl.sweep(tmp_path / "s.toml", tmp_path / "r.h5", progress=False).completed == 1

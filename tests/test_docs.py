@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import fastldp
+from fastldp.sweeping import making
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.sources import Source
 
@@ -78,8 +79,8 @@ def test_the_page_of_specifications_has_every_key() -> None:
     text = (Path(fastldp.__file__).parent / "sweeping" / "SPEC.md").read_text(encoding="utf-8")
     kinds = [kind.keys for kind in specs.KINDS.values()]
     tables = (specs.ROOT_KEYS[:4], Source.KEYS, *kinds, specs.BUDGET_KEYS, specs.RECORD_KEYS)
-    parameters = {field.name for kind in specs.METHODS.values() for field in dataclasses.fields(kind)}
-    for key in {key for table in tables for key in table} | parameters | {*specs.METHODS} | {*specs.REGULARIZERS}:
+    parameters = {field.name for kind in making.METHODS.values() for field in dataclasses.fields(kind)}
+    for key in {key for table in tables for key in table} | parameters | {*making.METHODS} | {*making.REGULARIZERS}:
         assert re.search(rf"`\"?{key}\"?`", text), key
 
 

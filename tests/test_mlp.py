@@ -439,8 +439,8 @@ def test_solves_that_need_more_than_was_given() -> None:
         problem.optimum()
     with pytest.raises(fl.errors.ArgumentError, match="^problem = MLP"):
         fl.tune(problem, BUDGET, [fl.ISRLDP(0.1, clip=1.0)], rounds=2)
-    with pytest.raises(fl.errors.ArgumentError, match="^problem = MLP"):
-        fl.audit(make(), BUDGET, rounds=2)  # type: ignore[arg-type]
+    with pytest.raises(fl.errors.ArgumentError, match="^step = None: a network has no default step"):
+        fl.audit(make(), BUDGET, rounds=2)
     with pytest.raises(fl.errors.ArgumentError, match="it cannot handle g"):
         fl.solve(make(regularizer=G), BUDGET, rounds=2, algorithm=fl.DPFedAvg(0.1, 2))
 

@@ -1,6 +1,7 @@
 """Allocation and ledger: the paper's formulas, exact over ten million rounds, rounded towards privacy."""
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import cases
 import fastldp as fl
 import naive
 from fastldp.algorithms import Terms
-from fastldp.errors import ArgumentError, BudgetError, DataError, UnknownNameError
+from fastldp.errors import ArgumentError, BudgetError, DataError, DeltaWarning, UnknownNameError
 from fastldp.privacy import allocation, dynamic_variances, rho_of, static_variances
+from fastldp.sweeping import spec as specs
 
 METHODS = ("zcdp", "zcdp-tight", "gdp")
 
@@ -230,3 +232,27 @@ def test_ledger_round_trip() -> None:
     again = fl.Ledger.from_dict(ledger.to_dict())
     np.testing.assert_array_equal(again.variances, ledger.variances)
     assert again.summary() == ledger.summary()
+
+
+def test_a_large_delta_is_said_where_it_is_given() -> None:
+    with pytest.warns(DeltaWarning, match=r"delta = 0\.5 is above 0\.001: .* such as 1e-5") as caught:
+        fl.Budget(1.0, 0.5)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fl.Budget(1.0, 1e-3)
+
+
+def test_a_delta_above_one_over_the_samples_is_said_where_they_are_known() -> None:
+    A = np.ones((3000, 1))
+    problem = fl.Problem(A, A[:, 0], workers=np.repeat([0, 1], [1000, 2000]), l2=0.1)
+    with pytest.warns(DeltaWarning, match=r"delta = 0\.0005 is no less than 1/m = 0\.0005 .* m = 2,000 samples"):
+        fl.solve(problem, fl.Budget(1.0, 1 / 2000), rounds=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fl.solve(problem, fl.Budget(1.0, 1 / 2001), rounds=2)
+        fl.solve(problem, rounds=2)
+    text = "rounds = 2\n[data]\ngiven = 'ones'\n[problem]\nworkers = 1\nl2 = 0.1\n[budget]\nepsilon = 1.0\n"
+    text += "delta = 1e-3\n[[method]]\nname = 'PrimalDual'\n"
+    with pytest.warns(DeltaWarning, match=r"1/m = 0\.000333 "):
+        specs.read(text, {"ones": (A, A[:, 0])})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 import cases
 import fastldp as fl
@@ -62,6 +63,13 @@ def test_picture(run: fl.Solution, tmp_path: Path) -> None:
     assert (tmp_path / "error.png").read_bytes().startswith(b"\x89PNG")
     np.testing.assert_allclose(np.asarray(axes.lines[0].get_ydata(), dtype=float), run.optimality.mean(axis=0))
     assert run.plot(axes) is axes
+    run.plot(axes, label="again")
+    named = ["optimality (mean ± std)", "distance to the optimum", "consensus error"]
+    names = [*named, *(f"run 2: {name}" for name in named), *(f"again: {name}" for name in named)]
+    assert figures.names_on(axes) == names
+    assert [line.get_color() for line in axes.lines] == [f"C{k}" for k in range(9)]
+    run.plot(axes)
+    assert figures.names_on(axes)[-1] == "run 3: consensus error"
 
 
 def test_a_missing_matplotlib_names_the_extra(run: fl.Solution, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,3 +218,62 @@ def test_files_that_are_not_ours(run: fl.Solution, tmp_path: Path) -> None:
             fl.load(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         fl.load(tmp_path / "missing.npz")
+
+
+def test_a_summary_computes_only_the_objectives_that_it_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And lets BLAS have one thread: waiting for others takes longer than products of this size."""
+    problem = cases.make("box_l1").problem
+    points: list[np.ndarray] = []
+    threads: list[int] = []
+
+    def counted(self: fl.Problem, x: np.ndarray) -> float:
+        points.append(x)
+        threads.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return 1.0
+
+    monkeypatch.setattr(fl.Problem, "objective", counted)
+    run = fl.solve(problem, rounds=100, repetitions=3)
+    assert run.rounds.size == 100
+    rows = [line for line in run.summary().splitlines() if line.endswith("  1")]
+    assert len(rows) == 8
+    assert len(points) == 3 * 8
+    assert set(threads) == {1}
+    assert run.objective.shape == (3, 100)
+    assert len(points) == 3 * (8 + 100)
+    run.summary()
+    assert len(points) == 3 * (8 + 100)
+
+
+def test_what_a_prompt_shows_is_short(run: fl.Solution) -> None:
+    assert repr(run) == (
+        "Solution(completed at round 300, 3 × 3 workers × 9 numbers, Ledger((1, 0.0001)-LDP by zcdp, 300 releases a "
+        "worker; summary() says all); summary() says more)"
+    )
+    assert "not private" in repr(fl.solve(cases.make("box").problem, rounds=3))
+
+
+def test_what_a_notebook_shows_has_the_numbers_of_the_summary(run: fl.Solution) -> None:
+    """Escaped, and without what takes long to compute."""
+    shown = run._repr_html_()
+    table = [line.split() for line in run.summary().splitlines() if line.startswith("        ")]
+    for cell in table[-1]:
+        assert f"<td>{cell}</td>" in shown
+    assert run.ledger is not None
+    assert run.ledger._repr_html_() in shown
+    assert "(1, 0.0001)-LDP" in shown
+    assert shown.count("<table>") == shown.count("</table>") == 2
+    run_of_text = fl.solve(cases.make("box").problem, rounds=3)
+    run_of_text.description = "<script>"
+    assert "<script>" not in run_of_text._repr_html_()
+    assert "not private" in run_of_text._repr_html_()
+
+
+def test_a_notebook_does_not_wait_for_the_measures_of_a_network() -> None:
+    images = np.random.default_rng(0).random((20, 4))
+    network = fl.MLP(images, np.arange(20) % 2, hidden=2, workers=2, clip=1.0)
+    run = fl.solve(network, rounds=3, algorithm=fl.PrimalDual(step=0.1))
+    assert "train_loss</th>" not in run._repr_html_()
+    assert "summary() computes objective, train_loss" in run._repr_html_()
+    run.summary()
+    _ = run.measures["train_loss"]
+    assert "train_loss</th>" in run._repr_html_()

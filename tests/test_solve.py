@@ -17,13 +17,14 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
-from fastldp import block, engine
+from fastldp import block, engine, memory
 from fastldp.errors import (
     ArgumentError,
     DivergedError,
     InterruptedSolve,
     OptimumWarning,
     StepWarning,
+    TooLargeError,
     UnknownNameError,
 )
 
@@ -429,3 +430,22 @@ def test_import_loads_no_extra_and_compiles_nothing() -> None:
         "from fastldp.kernels import rounds; assert not rounds.run_serial.signatures"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("rounds", [0, 10**12, 2**32, 1e3])
+def test_rounds_that_cannot_be_are_told_the_limits(rounds: Any) -> None:
+    problem = cases.make().problem
+    with pytest.raises(ArgumentError, match=rf"rounds = {rounds}: give a whole number from 1 to 4,294,967,295$"):
+        fl.solve(problem, rounds=rounds)
+    with pytest.raises(
+        ArgumentError, match=rf"rounds = {rounds}: give a whole number from 1 to 4,294,967,295, or several"
+    ):
+        fl.tune(problem, None, fl.grid(fl.ISRLDP, step=[0.1]), rounds=rounds)
+
+
+def test_what_takes_too_much_memory_is_named_with_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 10**6)
+    with pytest.raises(TooLargeError, match=r"rounds = 1000000: takes about 0\.048 GB of memory, and only 0\.001 GB"):
+        fl.solve(cases.make().problem, rounds=10**6)
+    with pytest.raises(TooLargeError, match=r"rows = 1000000000000: takes about 1e\+06 GB of memory"):
+        fl.datasets.synthetic("ijcnn1", rows=10**12)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fastldp as fl
 import sweeps
 from fastldp import memory
 from fastldp.algorithms import baseline, primal_dual
@@ -115,7 +116,7 @@ def test_every_key_of_any_document_is_found_on_its_line(items: list[tuple[str, s
     ("old", "new", "words"),
     [
         ("rounds = 5", "runds = 5", ["line 1, runds", "did you mean 'rounds'?"]),
-        ("rounds = 5", "rounds = 0", ["line 1, rounds", "≥ 1"]),
+        ("rounds = 5", "rounds = 0", ["line 1, rounds", "from 1 to 4,294,967,295"]),
         ("rounds = 5", "rounds = []", ["line 1, rounds", "nothing to run"]),
         ("rounds = 5", "rounds = {from = 1, to = inf, by = 1}", ["line 1, rounds", "a range is"]),
         ("rounds = 5", "rounds = {to = 9, by = 1}", ["line 1, rounds", "a range is"]),
@@ -146,9 +147,9 @@ def test_every_key_of_any_document_is_found_on_its_line(items: list[tuple[str, s
         ("delta = 1e-3", 'delta = 1e-3\naccounting = "rdp"', ["line 11, budget.accounting", "use one of"]),
         ('name = "ISRLDP"', 'name = "ISRL"', ["line 12, method.name", "did you mean 'ISRLDP'?"]),
         ("step = 0.1", "stop = 0.1", ["line 13, method.stop", "did you mean 'step'?"]),
-        ("step = 0.1", "# none", ["line 12, method.name", "missing"]),
+        ("step = 0.1", "# none", ["line 12, method.name", "ISRLDP needs step"]),
         ("step = 0.1", "step = 0.1\ntail_average = 9", ["line 14, method.tail_average", "only 5 rounds"]),
-        ("step = 0.1", "step = 0.1\nrounds = 0", ["line 14, method.rounds", "≥ 1"]),
+        ("step = 0.1", "step = 0.1\nrounds = 0", ["line 14, method.rounds", "from 1 to 4,294,967,295"]),
         ("step = 0.1", "step = 0.1\n[record]\nevery = 0", ["line 15, record.every", "≥ 1"]),
         ("step = 0.1", "step = 0.1\n[record]\nrounds = [9]", ["line 15, record.rounds", "none of them"]),
         ("step = 0.1", "step = 0.1\n[record]\nevery = 1\nfinal = true", ["line 16, record.final", "already"]),
@@ -159,7 +160,7 @@ def test_every_key_of_any_document_is_found_on_its_line(items: list[tuple[str, s
         ("[[method]]", "[[methdo]]", ["line 11, methdo", "did you mean 'method'?"]),
         ("[budget]", "[bugdet]", ["line 8, bugdet", "did you mean 'budget'?"]),
         # Numbers that no array, no float or no memory can hold.
-        ("rounds = 5", f"rounds = {10**300}", ["line 1, rounds", "≥ 1"]),
+        ("rounds = 5", f"rounds = {10**300}", ["line 1, rounds", "from 1 to 4,294,967,295"]),
         ("rounds = 5", f"rounds = {{from = 1, to = {10**400}, by = 1}}", ["line 1, rounds", "a range is"]),
         (
             "rounds = 5",
@@ -423,3 +424,44 @@ def test_a_setting_takes_less_than_a_kilobyte() -> None:
     assert len(read_spec.settings) == 1500
     assert taken < 1000 * 1500
     assert len({id(shape) for shape in read_spec.shapes.values()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            sweeps.spec('name = "ISRLDP"'),
+            r"method\.name: step = None: not given; ISRLDP needs step; it may have clip, ",
+        ),
+        (
+            sweeps.spec('name = "DPFedAvg"'),
+            r"method\.name: step = None: not given; DPFedAvg needs step and local_steps;",
+        ),
+        (sweeps.spec(problem='regularizer = "L2Ball"'), r"regularizer: radius = None: not given; L2Ball needs radius$"),
+        (sweeps.spec(rounds="1000000000000"), r"line 1, rounds: rounds = 1000000000000: .* from 1 to 4,294,967,295, a"),
+    ],
+)
+def test_what_is_missing_is_named_in_the_words_of_a_specification(text: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        spec.read(text, sweeps.DATA)
+
+
+@pytest.mark.parametrize(
+    ("quick", "message"),
+    [
+        ("[quick]\nrunds = 3", r"quick\.runds: not a known key; did you mean 'rounds'\?"),
+        ("[quick.data]\nrws = 3", r"quick\.data\.rws: not a known key; did you mean 'rows'\?"),
+        ("[quick.problem]\nworker = 3", r"quick\.problem\.worker: not a known key; did you mean 'workers'\?"),
+        ("[quick.record]\nevry = 3", r"quick\.record\.evry: not a known key; did you mean 'every'\?"),
+        ("[[quick.method]]\nstp = 3", r"quick\.method\.stp: not a known key; did you mean 'step'\?"),
+    ],
+)
+def test_a_slip_in_quick_is_found_without_a_quick_trial(quick: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        spec.read(f"{sweeps.spec()}\n{quick}\n", sweeps.DATA)
+
+
+@pytest.mark.parametrize("name", ["a9a", "w8a", "mushrooms"])
+def test_sweeps_know_every_stand_in(name: str) -> None:
+    (ground,) = spec.read(sweeps.spec(data=f'synthetic = "{name}"\nrows = 40')).grounds
+    assert ground.subjects[0].problem.d == fl.datasets.synthetic(name, rows=1).A.shape[1]

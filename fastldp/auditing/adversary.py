@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fastldp.algorithms import Schedule
 from fastldp.algorithms.isrl import NoisyDescent
 from fastldp.algorithms.local_steps import LocalSteps
 from fastldp.algorithms.primal_dual import Algorithm1
 from fastldp.algorithms.program import Program
+from fastldp.auditing.queries import query
+from fastldp.composite import Composite
 from fastldp.privacy.sampler import spacing
-from fastldp.problem import Problem
 
 Array = NDArray[np.float64]
 Found = tuple[Array, Array, float]
@@ -45,32 +45,42 @@ class Seen(NamedTuple):
     """(transcripts,): the privacy loss, ln of the likelihood under the input over that under its neighbour."""
     power: Array
     """(transcripts,): Σ ‖difference of the queries‖²/σ², twice the loss to be expected under the input."""
+    along: Array
+    """(transcripts, releases): the noise along the difference of the queries, NaN where there is none: normals too."""
     noise: Array
     """(transcripts, releases, d): what is left of the releases under the input, over σ: standard normals, if so."""
     doubt: float
     """How far off the noise may be for the rounding errors of reading it out of the messages, over σ."""
     off_grid: float
-    """How far, at most, a release is from the grid, in spacings; zero where the doubt is too large to tell."""
+    """How far, at most, a release is from the grid, in spacings."""
+    gridless: int
+    """Of how many releases rounding leaves it open whether they lie on the grid."""
 
 
-def look(input_: Problem, neighbour: Problem, worker: int, schedule: Schedule, start: Array, view: View) -> Seen:
-    """Everything the server can say about transcripts that were made from `input_`."""
+def look(input_: Composite, neighbour: Composite, worker: int, schedule: Schedule, start: Array, view: View) -> Seen:
+    """Everything the server can say about transcripts that were made from `input_`.
+
+    Without the loss where the neighbour is the input itself.
+    """
     program = schedule.program
     transcripts, releases, d = view.messages.shape
     loss, power, noise = np.zeros(transcripts), np.zeros(transcripts), np.empty((transcripts, releases, d))
-    assert schedule.ledger is not None  # without noise there is nothing to tell apart
-    deviations = np.sqrt(np.broadcast_to(schedule.ledger.variances, (input_.n, releases))[worker])
+    along = np.full((transcripts, releases), np.nan)
+    deviations = claimed_deviations(schedule, input_.n, worker, releases)
     spacings = spacing(deviations)
     doubt = off_grid = largest = 0.0
+    gridless = 0
     for k, (x, release, size) in enumerate(_releases(program, input_, start, view)):
         query = _query(program, input_, worker, x)
-        apart = (_query(program, neighbour, worker, x) - query) / deviations[k]
         left = (release - query) / deviations[k]
         noise[:, k] = left
-        square = np.einsum("rd,rd->r", apart, apart)
-        power += square
-        # (‖left − apart‖² − ‖left‖²)/2, without the difference of near equals.
-        loss += square / 2 - np.einsum("rd,rd->r", left, apart)
+        if neighbour is not input_:
+            apart = (_query(program, neighbour, worker, x) - query) / deviations[k]
+            square, product = np.einsum("rd,rd->r", apart, apart), np.einsum("rd,rd->r", left, apart)
+            power += square
+            # (‖left − apart‖² − ‖left‖²)/2, without the difference of near equals.
+            loss += square / 2 - product
+            np.divide(product, np.sqrt(square), out=along[:, k], where=square > 0)
         # Every release so far has added a few roundings of numbers of its size, and they stay.
         largest = max(largest, size)
         error = (8 + k) * 2.0**-53 * largest
@@ -78,11 +88,20 @@ def look(input_: Problem, neighbour: Problem, worker: int, schedule: Schedule, s
         if error < TELLING * spacings[k]:
             steps = release / spacings[k] - 0.5
             off_grid = max(off_grid, float(np.abs(steps - np.rint(steps)).max()))
-    return Seen(loss, power, noise, doubt, off_grid)
+        else:
+            gridless += 1
+    return Seen(loss, power, along, noise, doubt, off_grid, gridless)
+
+
+def claimed_deviations(schedule: Schedule, n: int, worker: int, releases: int) -> Array:
+    """σ of so many releases of a worker, by the ledger; where it counts fewer, the others have that of the last."""
+    assert schedule.ledger is not None  # without noise there is nothing to tell apart
+    counted = np.sqrt(np.broadcast_to(schedule.ledger.variances, (n, schedule.ledger.releases))[worker])
+    return np.concatenate([counted, np.full(max(0, releases - counted.size), counted[-1])])
 
 
 @singledispatch
-def _releases(program: Program, problem: Problem, start: Array, view: View) -> Iterator[Found]:
+def _releases(program: Program, problem: Composite, start: Array, view: View) -> Iterator[Found]:
     """Of every release, where the gradient was taken and what was released: the method, read backwards.
 
     And the size of the numbers that it was computed of; zero where it was seen as it is.
@@ -91,7 +110,7 @@ def _releases(program: Program, problem: Problem, start: Array, view: View) -> I
 
 
 @_releases.register
-def _of_algorithm_1(program: Algorithm1, problem: Problem, start: Array, view: View) -> Iterator[Found]:
+def _of_algorithm_1(program: Algorithm1, problem: Composite, start: Array, view: View) -> Iterator[Found]:
     step, n, g = program.step, problem.n, problem.regularizer
     x = np.tile(start, (view.messages.shape[0], 1))
     dual = np.zeros_like(x)
@@ -105,7 +124,7 @@ def _of_algorithm_1(program: Algorithm1, problem: Problem, start: Array, view: V
 
 
 @_releases.register
-def _of_local_steps(program: LocalSteps, problem: Problem, start: Array, view: View) -> Iterator[Found]:
+def _of_local_steps(program: LocalSteps, problem: Composite, start: Array, view: View) -> Iterator[Found]:
     # The accounting counts every local release, so the adversary is given every one.
     early, count, step = program.early_releases, program.local_steps, program.step
     x = np.tile(start, (view.messages.shape[0], 1))
@@ -127,17 +146,11 @@ def _of_local_steps(program: LocalSteps, problem: Problem, start: Array, view: V
 
 
 @_releases.register
-def _of_noisy_descent(program: NoisyDescent, problem: Problem, start: Array, view: View) -> Iterator[Found]:
+def _of_noisy_descent(program: NoisyDescent, problem: Composite, start: Array, view: View) -> Iterator[Found]:
     for t in range(view.messages.shape[1]):
         yield view.broadcasts[:, t], view.messages[:, t], 0.0
 
 
-def _query(program: Program, problem: Problem, worker: int, x: Array) -> Array:
-    """What the worker's clipped gradients amount to at every row of x, before the noise."""
-    mine = slice(problem.starts[worker], problem.starts[worker + 1])
-    rows = problem.rows[mine].toarray() if sparse.issparse(problem.rows) else problem.rows[mine]
-    norms = np.sqrt(np.einsum("md,md->m", rows, rows))
-    limits = np.divide(program.threshold(problem), norms, out=np.full(norms.size, np.inf), where=norms > 0)
-    margins = x @ rows.T
-    slopes = problem.loss.slope(margins, problem.targets[mine])
-    return np.asarray(np.clip(slopes, -limits, limits) @ rows / (program.parts(problem) * rows.shape[0]))
+def _query(program: Program, problem: Composite, worker: int, x: Array) -> Array:
+    """What is released of the worker at every row of x, before the noise."""
+    return query(problem, worker, x, program.threshold(problem)) / program.parts(problem)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 import sys
 from dataclasses import dataclass
@@ -13,33 +12,23 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from fastldp import memory
-from fastldp.algorithms import Algorithm, PrimalDual, Schedule
+from fastldp.algorithms import Algorithm, PrimalDual
 from fastldp.auditing import evidence, pair
-from fastldp.auditing.adversary import Seen, View, look
+from fastldp.auditing.attack import Attack
+from fastldp.auditing.unseen import unseen
+from fastldp.composite import Composite
 from fastldp.errors import ArgumentError
+from fastldp.mlp import MLP
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.conversions import epsilon_of
-from fastldp.privacy.sampler import DITHERS
 from fastldp.problem import Problem
-from fastldp.recording import Final, Messages
-from fastldp.solve import ARRAYS_OF_ROUNDS, MOST_ROUNDS, check_common, solve
+from fastldp.solve import ARRAYS_OF_ROUNDS, MOST_ROUNDS, check_common
 from fastldp.validation import integer, real
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Array = NDArray[np.float64]
-
-# The numbers of the messages of one chunk: some tens of megabytes, whatever the number of transcripts.
-CHUNK = 2**20
-# The numbers of the noise that is checked for independence, once.
-CHECKED = 2**20
-# So many runs are also made alone, and their noise must be the same to so much of σ.
-ALONE = 4
-SAME_NOISE = 1e-3
-# Noise read out of messages may be off by so much of σ for rounding; releases by so much of a spacing from the grid.
-MOST_DOUBT = 1e-3
-OFF_GRID = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +58,8 @@ class Audit:
     """The least and greatest variance of a round's noise over the one claimed for it."""
     findings: tuple[str, ...]
     """What is wrong; empty where nothing was found."""
+    unseen: tuple[str, ...]
+    """The faults that these transcripts could not have shown: of each class, the smallest they would have."""
     edges: Array
     counts: NDArray[np.int64]
     """(2, bins): how many losses of each input fell between the edges."""
@@ -101,6 +92,7 @@ class Audit:
             ("verdict", self._verdict()),
         ]
         rows += [("", finding) for finding in self.findings]
+        rows += [("" if k else "unseen", fault) for k, fault in enumerate(self.unseen)]
         return "\n".join([self.description, "", *(f"  {name:<15} {text}" for name, text in rows)])
 
     def _verdict(self) -> str:
@@ -113,7 +105,8 @@ class Audit:
         """Everything in it as plain values."""
         flat = {name: getattr(self, name) for name in self.__dataclass_fields__}
         arrays = {"edges": self.edges.tolist(), "counts": self.counts.tolist()}
-        return flat | arrays | {"findings": list(self.findings), "passed": self.passed}
+        lists = {"findings": list(self.findings), "unseen": list(self.unseen)}
+        return flat | arrays | lists | {"passed": self.passed}
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The losses under either input, with what Gaussian releases predict."""
@@ -123,11 +116,11 @@ class Audit:
 
 
 def audit(
-    problem: Problem,
+    problem: Composite,
     budget: Budget,
     *,
     rounds: int,
-    neighbour: Problem | None = None,
+    neighbour: Composite | None = None,
     worker: int | None = None,
     algorithm: Algorithm | None = None,
     transcripts: int = 100_000,
@@ -139,12 +132,15 @@ def audit(
     """Attack a private solve: can the server tell two inputs apart that differ in one sample of one worker?
 
     Both inputs are solved many times by the same kernels as any other solve. An adversary that knows everything but
-    which of the two it was computes the likelihood ratio of each transcript.
+    which of the two it was computes the likelihood ratio of each transcript. The noise of all workers is compared, in
+    all pairs; where there is no time for all, `unseen` says so, and what else could not have been found.
 
     Parameters
     ----------
+    problem : a `Problem` or an `MLP`, in double precision.
     neighbour : the other input; where it is not given, both inputs are made of `problem` by replacing one sample of
-        `worker` (the first) in the worst way its gradient bound allows. That bound is then public and enforced.
+        `worker` (the first) in the worst way its gradient bound allows. That bound is then public and enforced. For a
+        network it is the worst of a few ways that are tried, and `power` says what it reaches of the ledger's.
     transcripts : of each input. More of them show more of ε, and smaller faults.
     confidence : of the lower bound on ε that is shown.
 
@@ -156,9 +152,9 @@ def audit(
     """
     if not isinstance(budget, Budget):
         raise ArgumentError("budget", budget, "give a Budget(epsilon, delta): without one there is nothing to audit")
-    if not isinstance(problem, Problem):
-        raise ArgumentError("problem", problem, "the adversary knows linear models only; give a fastldp.Problem")
     check_common(problem, budget, n_jobs, seed)
+    if not isinstance(problem, Problem | MLP):
+        raise ArgumentError("problem", problem, "the adversary does not know it; give a fastldp.Problem or an MLP")
     if problem.dtype != "float64":
         raise ArgumentError("problem", problem.dtype, "in float32 the ledger claims nothing; audit it in float64")
     remedy = f"give a worker's number, from 0 to {problem.n - 1}"
@@ -176,183 +172,21 @@ def audit(
     if neighbour is None:
         ledger = method.schedule(problem, budget, rounds).ledger
         assert ledger is not None  # there is a budget
-        inputs = pair.worst(problem, worker or 0, ledger.bound)
+        pairs = list(pair.candidates(problem, worker or 0, ledger.bound))
     else:
-        inputs = pair.given(problem, neighbour)
-    if worker not in (None, inputs.worker):
-        raise ArgumentError("worker", worker, f"the two problems differ in a sample of worker {inputs.worker}")
-    attack = _Attack(inputs, budget, rounds, method, n_jobs)
+        pairs = [pair.given(problem, neighbour)]
+    if worker not in (None, pairs[0].worker):
+        raise ArgumentError("worker", worker, f"the two problems differ in a sample of worker {pairs[0].worker}")
+    attacks = [Attack(inputs, budget, rounds, method, n_jobs) for inputs in pairs]
+    # Under seeds of their own, for the choice must not depend on what is then found.
+    attack = max(attacks, key=lambda one: one.tried(seed << 64 | 1 << 63)) if len(attacks) > 1 else attacks[0]
     _refuse_too_few(attack, transcripts, confidence)
     with tqdm(total=2 * transcripts, unit="transcript", disable=not progress, file=sys.stderr) as bar:
         attack.run(transcripts, seed, bar)
-    return attack.verdict(transcripts, confidence)
+    return _verdict(attack, transcripts, confidence)
 
 
-class _Attack:
-    """The two inputs, the schedule they share, and the evidence as it adds up."""
-
-    def __init__(self, inputs: pair.Pair, budget: Budget, rounds: int, method: Algorithm, n_jobs: int | None) -> None:
-        self.worlds = (inputs.problem, inputs.neighbour), (inputs.neighbour, inputs.problem)
-        self.worker = inputs.worker
-        self.budget, self.rounds, self.method, self.n_jobs = budget, rounds, method, n_jobs
-        self.schedule = _common_schedule(inputs, budget, rounds, method)
-        assert self.schedule.ledger is not None  # there is a budget
-        self.ledger = self.schedule.ledger
-        self.power = 2 * float(np.broadcast_to(self.ledger.spent_rho, inputs.problem.n)[self.worker])
-        shape = inputs.problem.n, self.ledger.releases
-        grids = np.broadcast_to(self.ledger.grids, shape)[self.worker]
-        variances = np.broadcast_to(self.ledger.variances, shape)[self.worker]
-        self.thresholds = evidence.Thresholds(self.power)
-        self.moments = evidence.Moments(), evidence.Moments()
-        self.noise = evidence.Noise(self.ledger.releases, (DITHERS * grids) ** 2 / 12 / variances)
-        self.largest_power = self.off_grid = 0.0
-        self.correlations: dict[str, Array] = {}
-        self.alone_differs = False
-
-    def run(self, transcripts: int, seed: int, bar: Any) -> None:
-        numbers = self.ledger.releases * self.worlds[0][0].d
-        size = max(16, CHUNK // numbers)
-        for chunk, begin in enumerate(range(0, transcripts, size)):
-            count = min(size, transcripts - begin)
-            noise: list[Array] = []
-            for world in (0, 1):
-                seen = self._seen(world, self.worker, count, _seed(seed, chunk, world))
-                # The second input's loss the other way round, so that both are ln(first over second).
-                self.thresholds.add(world, seen.loss if world == 0 else -seen.loss)
-                self.moments[world].add(seen)
-                self.noise.add(seen.noise)
-                self.largest_power = max(self.largest_power, float(seen.power.max()))
-                self.off_grid = max(self.off_grid, seen.off_grid)
-                noise.append(seen.noise)
-                bar.update(count)
-            if chunk == 0:
-                self._check_independence(noise[0], noise[1], seed)
-                self._check_alone(seed)
-
-    def _check_independence(self, noise: Array, of_neighbour: Array, seed: int) -> None:
-        """Against the neighbour's noise, other seeds' noise, and that of other workers in the same repetitions."""
-        releases, d = noise.shape[1:]
-        count = min(len(noise), max(2, CHECKED // (releases * d)))
-        others = {"the two inputs": of_neighbour[:count]}
-        others["seeds"] = self._seen(0, self.worker, count, _seed(seed, 2**32, 0)).noise
-        n = self.worlds[0][0].n
-        # The next few workers and the last: noise used twice is used by neighbours, or by all.
-        for worker in sorted({(self.worker + k) % n for k in (1, 2, 3, n - 1)} - {self.worker}):
-            name = f"workers {self.worker} and {worker}"
-            others[name] = self._seen(0, worker, count, _seed(seed, 0, 0)).noise
-        self.correlations = evidence.correlations(noise[:count], others)
-
-    def _check_alone(self, seed: int) -> None:
-        """A run alone goes other ways through the engine than runs in company: it must release the same noise."""
-        for chunk in range(ALONE):
-            alone = self._seen(0, self.worker, 1, _seed(seed, chunk, 0)).noise[0]
-            among = self._seen(0, self.worker, 2, _seed(seed, chunk, 0)).noise[0]
-            self.alone_differs |= not np.allclose(alone, among, rtol=0, atol=SAME_NOISE)
-
-    def _seen(self, world: int, worker: int, count: int, seed: int) -> Seen:
-        input_, neighbour = self.worlds[world]
-        run = solve(
-            input_,
-            self.budget,
-            rounds=self.rounds,
-            algorithm=self.method,
-            repetitions=count,
-            seed=seed,
-            record=[Final(), Messages(worker)],
-            n_jobs=self.n_jobs,
-        )
-        assert run.messages is not None
-        assert run.broadcasts is not None
-        start = input_.regularizer.prox(np.zeros(input_.d), 0.0)
-        seen = look(input_, neighbour, worker, self.schedule, start, View(run.messages, run.broadcasts))
-        if not seen.doubt < MOST_DOUBT:
-            raise ArgumentError(
-                "rounds",
-                self.rounds,
-                "early rounds have so much more noise than late ones that double precision cannot tell the late "
-                "rounds' noise from the messages; audit fewer rounds, or allocation='static'",
-            )
-        return seen
-
-    def verdict(self, transcripts: int, confidence: float) -> Audit:
-        ledger, n = self.ledger, self.worlds[0][0].n
-        claimed = float(np.broadcast_to(ledger.epsilon, n)[self.worker])
-        shown = self.thresholds.lower_bound(ledger.delta, confidence)
-        first, second = self.moments
-        means, variances = self.noise.scores()
-        counts = self.thresholds.counts.sum(axis=0)[:, 1:-1]
-        return Audit(
-            epsilon=claimed,
-            delta=ledger.delta,
-            accounting=ledger.accounting,
-            exact_epsilon=epsilon_of(max(self.largest_power, 1e-300) / 2, ledger.delta, "gdp"),
-            shown_epsilon=shown,
-            confidence=confidence,
-            transcripts=transcripts,
-            loss_mean=_of_both(first.mean, second.mean),
-            loss_variance=_of_both(first.variance, second.variance),
-            power=self.largest_power,
-            ledger_power=self.power,
-            noise_variance=(float(self.noise.variances.min()), float(self.noise.variances.max())),
-            findings=tuple(self._findings(claimed, means, variances)),
-            edges=self.thresholds.edges,
-            counts=counts,
-            description=f"{self.worlds[0][0]}, worker {self.worker}, {type(self.method).__name__}, "
-            f"step {self.schedule.step:g}, {self.rounds:,} rounds, {ledger.allocation} allocation",
-        )
-
-    def _findings(self, claimed: float, means: Array, variances: Array) -> list[str]:
-        scores = np.array([moments.scores() for moments in self.moments])
-        checks = 6 + len(self.correlations)
-        found = []
-        # At the confidence of all other checks, not of the number that is shown.
-        shown = self.thresholds.lower_bound(self.ledger.delta, 1 - evidence.FALSE_ALARM / checks)
-        if shown > claimed:
-            found.append(f"the transcripts show ε ≥ {shown:.4f}, more than the {claimed:.4f} that is claimed")
-        if self.largest_power > self.power * (1 + 1e-9):
-            found.append("the inputs move a release by more than the sensitivity in the ledger")
-        if evidence.alarming(scores[:, 0], checks):
-            found.append(f"the mean of the loss is {_worst(scores[:, 0])} standard errors off")
-        if evidence.alarming(scores[:, 1], checks):
-            found.append(f"the variance of the loss is {_worst(scores[:, 1])} standard errors off")
-        if evidence.alarming(means, checks):
-            found.append(f"the noise has a mean: {_worst(means)} standard errors in release {_where(means)}")
-        if evidence.alarming(variances, checks):
-            found.append(
-                f"the noise of release {_where(variances)} has {self.noise.variances[_where(variances) - 1]:.4f} "
-                f"of the claimed variance, {_worst(variances)} standard errors off"
-            )
-        if evidence.alarming(self.noise.misfit(), checks):
-            found.append(f"the noise is not Gaussian: its distribution is {_worst(self.noise.misfit())} deviations off")
-        if self.off_grid > OFF_GRID:
-            found.append(f"releases lie off the public grid, by {self.off_grid:.2f} of its spacing")
-        if self.alone_differs:
-            found.append("a run alone releases other noise than the same run in company")
-        for between, values in self.correlations.items():
-            if evidence.alarming(values, checks):
-                found.append(f"noise is correlated between {between}: {_worst(values)} standard errors")
-        return found
-
-
-def _common_schedule(inputs: pair.Pair, budget: Budget, rounds: int, method: Algorithm) -> Schedule:
-    """The step and variances of both inputs; they must not tell the inputs apart by themselves."""
-    one, other = (method.schedule(problem, budget, rounds) for problem in inputs[:2])
-    same = one.step == other.step and np.array_equal(one.deviations, other.deviations)
-    if not (same and np.array_equal(one.factors, other.factors)):
-        raise ArgumentError(
-            "neighbour",
-            f"gradient bound {_bound(other):g}, step {other.step:g}",
-            f"the problem's are {_bound(one):g} and {one.step:g}: they alone tell the two apart; "
-            "give both problems the same gradient_bound=, and the method a step=",
-        )
-    return one
-
-
-def _bound(schedule: Schedule) -> float:
-    return math.inf if schedule.ledger is None else schedule.ledger.bound
-
-
-def _refuse_too_few(attack: _Attack, transcripts: int, confidence: float) -> None:
+def _refuse_too_few(attack: Attack, transcripts: int, confidence: float) -> None:
     delta = attack.ledger.delta
     if evidence.epsilon_expected(attack.power, transcripts, delta, confidence) > 0:
         return
@@ -364,18 +198,32 @@ def _refuse_too_few(attack: _Attack, transcripts: int, confidence: float) -> Non
     raise ArgumentError("transcripts", transcripts, remedy)
 
 
-def _seed(seed: int, chunk: int, world: int) -> int:
-    """Noise of its own for every chunk of either input."""
-    return (seed << 64) + 2 * chunk + world
+def _verdict(attack: Attack, transcripts: int, confidence: float) -> Audit:
+    ledger = attack.ledger
+    claimed = float(np.broadcast_to(ledger.epsilon, attack.problem.n)[attack.worker])
+    first, second = attack.moments
+    variances = attack.noise.variances
+    return Audit(
+        epsilon=claimed,
+        delta=ledger.delta,
+        accounting=ledger.accounting,
+        exact_epsilon=epsilon_of(max(attack.largest_power, 1e-300) / 2, ledger.delta, "gdp"),
+        shown_epsilon=attack.thresholds.lower_bound(ledger.delta, confidence),
+        confidence=confidence,
+        transcripts=transcripts,
+        loss_mean=_of_both(first.mean, second.mean),
+        loss_variance=_of_both(first.variance, second.variance),
+        power=attack.largest_power,
+        ledger_power=attack.power,
+        noise_variance=(float(variances.min()), float(variances.max())),
+        findings=tuple(attack.findings(claimed)),
+        unseen=unseen(attack.sight(transcripts)),
+        edges=attack.thresholds.edges,
+        counts=attack.thresholds.counts.sum(axis=0)[:, 1:-1],
+        description=f"{attack.problem}, worker {attack.worker}, {type(attack.method).__name__}, "
+        f"step {attack.schedule.step:g}, {attack.rounds:,} rounds, {ledger.allocation} allocation",
+    )
 
 
 def _of_both(first: tuple[float, float], second: tuple[float, float]) -> tuple[float, float]:
     return (first[0] + second[0]) / 2, (first[1] + second[1]) / 2
-
-
-def _worst(scores: Array) -> str:
-    return f"{scores[np.argmax(np.abs(scores))]:+.1f}"
-
-
-def _where(scores: Array) -> int:
-    return int(np.argmax(np.abs(scores))) + 1

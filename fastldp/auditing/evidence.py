@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, ndtr, ndtri
+from scipy.special import betaincinv, erfc, gammainc, gammaincc, ndtr, ndtri
 
 from fastldp.auditing.adversary import Seen
 
@@ -16,13 +17,18 @@ Counts = NDArray[np.int64]
 # Checks that a sound mechanism fails fewer than once in a million audits, all together.
 FALSE_ALARM = 1e-6
 BINS = 4000
-# All pairs of so many releases are checked for correlation.
-MOST_RELEASES = 512
 # Cells of equal probability that the noise is counted in.
 CELLS = 64
 QUANTILES = ndtri(np.arange(1, CELLS) / CELLS)
 # The histogram of losses reaches so many standard deviations beyond the two means.
 REACH = 8.0
+
+
+class Check(NamedTuple):
+    """How likely a sound mechanism does as badly as what was found, at most, and what is to be said then."""
+
+    p: float
+    finding: str
 
 
 class Thresholds:
@@ -94,22 +100,25 @@ def transcripts_needed(power: float, delta: float, confidence: float) -> int | N
 
 
 class Moments:
-    """Sums of the loss about its prediction: given those before, a release adds power/2, with variance its power."""
+    """Sums of the loss, and of the noise along the difference of the queries, which makes it.
+
+    Given the releases before, a release adds power/2 to the loss, with variance its power; whatever the run does, the
+    noise along the difference is a standard normal.
+    """
 
     def __init__(self) -> None:
-        self.count = 0
-        self.loss = self.power = self.apart = self.square = self.excess = 0.0
+        self.count = self.numbers = 0
+        self.loss = self.power = self.square = self.along = self.along_square = 0.0
 
     def add(self, seen: Seen) -> None:
-        # A martingale whose square grows by the power: mean 0 and variance E[power], whatever the run does.
-        apart = seen.loss - seen.power / 2
-        excess = apart**2 - seen.power
         self.count += seen.loss.size
         self.loss += float(seen.loss.sum())
         self.power += float(seen.power.sum())
-        self.apart += float(apart.sum())
-        self.square += float((apart**2).sum())
-        self.excess += float((excess**2).sum())
+        self.square += float(((seen.loss - seen.power / 2) ** 2).sum())
+        along = seen.along[~np.isnan(seen.along)]
+        self.numbers += along.size
+        self.along += float(along.sum())
+        self.along_square += float((along**2).sum())
 
     @property
     def mean(self) -> tuple[float, float]:
@@ -121,84 +130,104 @@ class Moments:
         """The variance of the loss about its prediction, measured and predicted."""
         return self.square / self.count, self.power / self.count
 
-    def scores(self) -> tuple[float, float]:
-        """How many standard errors mean and variance are off."""
-        spread = math.sqrt(max(self.excess, 1e-300))
-        return self.apart / math.sqrt(max(self.power, 1e-300)), (self.square - self.power) / spread
+    def checks(self) -> list[Check]:
+        if not self.numbers:
+            return []
+        # Towards the neighbour the loss is smaller.
+        score = -self.along / math.sqrt(self.numbers)
+        spread = self.along_square / self.numbers
+        return [
+            Check(chance(np.array([score])), f"the mean of the loss is {score:+.1f} standard errors off"),
+            Check(
+                chance_of_squares(np.array([self.along_square]), self.numbers),
+                f"the variance of the loss is {spread:.4f} of the predicted one",
+            ),
+        ]
 
 
 class Noise:
     """Sums of what is left of each release: mean 0 and variance 1, but for what the dither adds, and Gaussian."""
 
-    def __init__(self, releases: int, excess: Array) -> None:
-        self._sums, self._squares = np.zeros(releases), np.zeros(releases)
-        self._count = 0
+    def __init__(self, d: int, excess: Array) -> None:
         self._expected = 1 + excess
+        # Of either input alone: an error in a query may have opposite signs in the two.
+        self._sums, self._counts = np.zeros((2, excess.size, d)), np.zeros(2)
+        self._squares = np.zeros(excess.size)
         self._cells: Counts = np.zeros(CELLS, dtype=np.int64)
+        self._largest = 0.0
 
-    def add(self, noise: Array) -> None:
-        self._sums += noise.sum(axis=(0, 2))
+    def add(self, world: int, noise: Array) -> None:
+        self._sums[world] += noise.sum(axis=0)
+        self._counts[world] += len(noise)
         self._squares += np.einsum("rtd,rtd->t", noise, noise)
-        self._count += noise.shape[0] * noise.shape[2]
         scaled = (noise / np.sqrt(self._expected)[:, None]).ravel()
         self._cells += np.bincount(np.searchsorted(QUANTILES, scaled), minlength=CELLS)
+        self._largest = max(self._largest, float(np.abs(scaled).max()))
 
-    def scores(self) -> tuple[Array, Array]:
-        """Of every release, how many standard errors its mean and its variance are off."""
-        means = self._sums / np.sqrt(self._count * self._expected)
-        variances = (self._squares / self._count / self._expected - 1) * math.sqrt(self._count / 2)
-        return means, variances
-
-    def misfit(self) -> Array:
-        """χ² of all of it in cells of equal probability, as a standard normal (Wilson and Hilferty)."""
-        expected, free = self._cells.sum() / CELLS, CELLS - 1
-        chi_squared = float(np.sum((self._cells - expected) ** 2)) / expected
-        return np.array([((chi_squared / free) ** (1 / 3) - (1 - 2 / (9 * free))) / math.sqrt(2 / (9 * free))])
+    @property
+    def count(self) -> int:
+        """How many numbers a release has, in all transcripts together."""
+        return int(self._counts.sum()) * self._sums.shape[2]
 
     @property
     def variances(self) -> Array:
         """(releases,): the variance of the noise over the claimed one."""
-        return np.asarray(self._squares / self._count / self._expected)
+        return np.asarray(self._squares / self.count / self._expected)
+
+    def checks(self) -> list[Check]:
+        scores = self._sums / np.sqrt(self._counts[:, None, None] * self._expected[:, None])
+        _, release, coordinate = np.unravel_index(np.argmax(np.abs(scores)), scores.shape)
+        at = int(np.argmax(np.abs(self.variances - 1)))
+        squares, total = self._squares / self._expected, float(np.sum(self._squares / self._expected))
+        numbers, misfit, free = self.count * squares.size, self._misfit(), CELLS - 1
+        beyond = float(erfc(self._largest / math.sqrt(2)))
+        return [
+            Check(
+                chance(scores),
+                f"the noise has a mean: {worst(scores)} standard errors in release {release + 1}, "
+                f"coordinate {coordinate + 1}",
+            ),
+            Check(
+                chance_of_squares(squares, self.count),
+                f"the noise of release {at + 1} has {self.variances[at]:.4f} of the claimed variance",
+            ),
+            Check(
+                chance_of_squares(np.array([total]), numbers),
+                f"the noise of all releases has {total / numbers:.5f} of the claimed variance",
+            ),
+            Check(
+                chance_of_squares(np.array([misfit]), free),
+                f"the noise is not Gaussian: χ² of its distribution is {misfit:.0f}, and {free} was to be expected",
+            ),
+            Check(
+                2 * min(0.5, numbers * beyond, math.exp(numbers * math.log1p(-min(beyond, 0.5)))),
+                f"the noise is not Gaussian: the largest of {numbers:,} numbers is {self._largest:.2f} σ",
+            ),
+        ]
+
+    def _misfit(self) -> float:
+        """χ² of all of it in cells of equal probability."""
+        expected = float(self._cells.sum()) / CELLS
+        return float(np.sum((self._cells - expected) ** 2)) / expected
 
 
-def correlations(noise: Array, others: dict[str, Array]) -> dict[str, Array]:
-    """Standard errors by which noise is correlated, in value and in size, with itself and with other noise.
-
-    Between all pairs of rounds and of coordinates, next transcripts, and all pairs of a round here and one there.
-    """
-    scores = {}
-    for how, own, theirs in (
-        ("", noise, others),
-        (", in size", _sizes(noise), {name: _sizes(other) for name, other in others.items()}),
-    ):
-        rows = _rounds(own)
-        scores[f"transcripts{how}"] = np.array([np.sum(own[:-1] * own[1:]) / math.sqrt(own[1:].size)])
-        if len(rows) > 1:
-            scores[f"rounds{how}"] = _pairs(rows)
-        if own.shape[2] > 1:
-            scores[f"coordinates{how}"] = _pairs(own.transpose(2, 0, 1).reshape(own.shape[2], -1))
-        for name, other in theirs.items():
-            scores[name + how] = (rows @ _rounds(other).T / math.sqrt(rows.shape[1])).ravel()
-    return scores
+def chance(scores: Array) -> float:
+    """How likely one of so many standard normals is as far out as the farthest of these, at most."""
+    return min(1.0, scores.size * float(erfc(np.abs(scores).max() / math.sqrt(2))))
 
 
-def _sizes(noise: Array) -> Array:
-    return np.asarray((noise**2 - 1) / math.sqrt(2))
+def chance_of_squares(squares: Array, numbers: int) -> float:
+    """How likely one of so many sums of squares of standard normals is as far out, either way, at most."""
+    below, above = gammainc(numbers / 2, squares / 2), gammaincc(numbers / 2, squares / 2)
+    return min(1.0, squares.size * 2 * float(np.minimum(below, above).min()))
 
 
-def _rounds(noise: Array) -> Array:
-    """(releases, numbers): of long runs the first and the last releases, so that all pairs fit in memory."""
-    half = MOST_RELEASES // 2
-    some = noise if noise.shape[1] <= MOST_RELEASES else np.concatenate([noise[:, :half], noise[:, -half:]], axis=1)
-    return some.transpose(1, 0, 2).reshape(some.shape[1], -1)
+def worst(scores: Array) -> str:
+    """The score that is farthest out."""
+    flat = scores.ravel()
+    return f"{flat[np.argmax(np.abs(flat))]:+.1f}"
 
 
-def _pairs(series: Array) -> Array:
-    gram = series @ series.T / math.sqrt(series.shape[1])
-    return np.asarray(gram[np.triu_indices(len(series), k=1)])
-
-
-def alarming(scores: Array, checks: int) -> bool:
-    """Whether any of these scores is too far out for chance, given that so many families of checks are made."""
-    limit = -ndtri(FALSE_ALARM / (2 * checks * scores.size))
-    return bool(np.abs(scores).max() > limit)
+def least_score(error: float, scores: int) -> float:
+    """The score from which on chance is ruled out with this error, where there are so many."""
+    return float(-ndtri(error / (2 * scores)))

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
+from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, OptimumError
 from fastldp.losses import SIGNS
+from fastldp.mlp import MLP
 from fastldp.problem import Problem
 
 # A replaced sample is so many times longer than B: its clipped gradient has length B while |margin| < ln(5 − 1).
 OVERSIZE = 5.0
 # A target of the squared loss is farther away than B by this: its gradient is clipped while |x| stays below it.
 FAR_TARGET = 1000.0
+# Lengths of replaced images, in the clipping threshold: long ones are clipped at once, and soon saturate the units.
+BRIGHTNESS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0)
+# What problems must have in common to be adjacent.
+SHARED = {Problem: ("loss", "dtype", "l2", "d"), MLP: ("products", "l2", "d", "start_seed")}
 
 
 class Pair(NamedTuple):
     """Neighbours: the `worker` holds other samples in them, in one row."""
 
-    problem: Problem
-    neighbour: Problem
+    problem: Composite
+    neighbour: Composite
     worker: int
 
 
-def given(problem: Problem, neighbour: Problem) -> Pair:
+def given(problem: Composite, neighbour: Composite) -> Pair:
     """The caller's own pair, refused where it is not one."""
-    if not isinstance(neighbour, Problem):
-        raise ArgumentError("neighbour", neighbour, "give a fastldp.Problem that differs in one sample, or None")
-    for name in ("loss", "dtype", "l2", "d"):
+    kind = type(problem)
+    if not isinstance(neighbour, kind):
+        remedy = f"give a fastldp.{kind.__name__} that differs in one sample, or None"
+        raise ArgumentError("neighbour", neighbour, remedy)
+    for name in SHARED[kind]:
         mine, other = getattr(problem, name), getattr(neighbour, name)
         if mine != other:
             raise ArgumentError("neighbour", other, f"its {name} differs from the problem's {mine}: not adjacent")
@@ -44,6 +54,59 @@ def given(problem: Problem, neighbour: Problem) -> Pair:
         )
     worker = int(np.searchsorted(problem.starts, differing[0], side="right")) - 1
     return Pair(problem, neighbour, worker)
+
+
+def candidates(problem: Composite, worker: int, bound: float) -> Iterator[Pair]:
+    """Neighbours of a problem that may be the easiest to tell apart."""
+    if isinstance(problem, MLP):
+        yield from _candidates(problem, worker, bound)
+    else:
+        assert isinstance(problem, Problem)
+        yield worst(problem, worker, bound)
+
+
+def _candidates(problem: MLP, worker: int, bound: float) -> Iterator[Pair]:
+    """An image and its opposite with one label, or one image with two labels, of several lengths.
+
+    Where an image's units do not saturate, opposite images have opposite gradients of the first layer, which is the
+    longer the image is; of two classes, opposite labels have opposite gradients. Which of these is more depends on the
+    weights along the run.
+    """
+    row, image = int(problem.starts[worker]), _quiet_image(problem)
+    scores = problem.layers.scores(problem.start(), np.zeros((1, image.size)))[0]
+    # Unlikely classes, whose slopes are long.
+    label, other = np.argsort(scores, kind="stable")[:2].tolist()
+    for brightness in BRIGHTNESS:
+        bright = brightness * bound * image
+        one = _with_sample(problem, row, bright, label, bound)
+        yield Pair(one, _with_sample(problem, row, bright, other, bound), worker)
+        if brightness:
+            yield Pair(one, _with_sample(problem, row, -bright, label, bound), worker)
+
+
+def _quiet_image(problem: MLP) -> NDArray[np.float64]:
+    """The image of length one that excites the first layer least at the start."""
+    weights = next(problem.layers.split(problem.start()))[0]
+    return np.asarray(np.linalg.svd(weights, full_matrices=True)[2][-1])
+
+
+def _with_sample(problem: MLP, row: int, image: Any, label: int, bound: float) -> MLP:
+    shards = [problem.shard(i) for i in range(problem.n)]
+    images, labels = np.concatenate([one[0] for one in shards]), np.concatenate([one[1] for one in shards])
+    images[row], labels[row] = image, label
+    return MLP(
+        images,
+        labels,
+        hidden=problem.layers.widths[1:-1],
+        workers=np.repeat(np.arange(problem.n), problem.sizes),
+        regularizer=problem.regularizer,
+        clip=bound,
+        l2=problem.l2,
+        strong_convexity=problem.parameters["strong_convexity"],
+        classes=problem.layers.widths[-1],
+        start_seed=problem.start_seed,
+        products=problem.products,
+    )
 
 
 def worst(problem: Problem, worker: int, bound: float) -> Pair:
@@ -84,12 +147,17 @@ def _with_data(problem: Problem, rows: Any, targets: Any, bound: float) -> Probl
         loss=problem.loss,
         l2=problem.l2,
         regularizer=problem.regularizer,
+        row_bound=problem.row_bound,
         gradient_bound=bound,
         dtype=problem.dtype,
     )
 
 
-def _differing_rows(problem: Problem, neighbour: Problem) -> Any:
+def _differing_rows(problem: Any, neighbour: Any) -> Any:
+    if isinstance(problem, MLP):
+        apart = problem.classes_of_rows != neighbour.classes_of_rows
+        counted = problem.counted > 0
+        return np.flatnonzero((apart | (problem.values != neighbour.values).any(axis=1))[counted])
     apart = problem.targets != neighbour.targets
     if sparse.issparse(problem.rows) or sparse.issparse(neighbour.rows):
         difference = (sparse.csr_array(problem.rows) != sparse.csr_array(neighbour.rows)).tocsr()

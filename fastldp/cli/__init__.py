@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 import fastldp as fl
-from fastldp.cli import audit, data, info, plan, plot, reproduce, solve, sweep
+from fastldp.cli import audit, data, info, plan, plot, reproduce, solve, sweep, terminal
 
 COMMANDS = {
     "solve": solve,
@@ -22,16 +22,29 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 when it worked, 1 when it failed, 2 for a wrong call, 130 after Ctrl-C."""
+    """Run one command; 0 when it worked, 1 when it failed, 2 for a wrong call, 130 after Ctrl-C, 141 unread."""
+    terminal.prepare()
     arguments = _parser().parse_args(argv)
     try:
-        return int(arguments.run(arguments))
+        with terminal.short_warnings():
+            code = int(arguments.run(arguments))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        terminal.hang_up(sys.stdout)
+        return terminal.CLOSED_PIPE
     except fl.errors.InterruptedSolve as error:
         print(f"fastldp: {error}", file=sys.stderr)
         return 130
     except KeyboardInterrupt:
         print("fastldp: interrupted", file=sys.stderr)
         return 130
+    except MemoryError as error:
+        if isinstance(error, fl.FastLDPError):
+            print(f"fastldp: error: {error}", file=sys.stderr)
+            return 2
+        print("fastldp: error: there is not enough memory; ask for less", file=sys.stderr)
+        return 1
     except (fl.FastLDPError, OSError) as error:
         print(f"fastldp: error: {error}", file=sys.stderr)
         return 2 if isinstance(error, fl.errors.ArgumentError | fl.errors.SpecError) else 1

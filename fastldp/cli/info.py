@@ -23,12 +23,13 @@ SUMMARY = "versions, cores, threading and where compiled kernels are kept; or wh
 EXAMPLES = """\
 examples:
   fastldp info --json
-  fastldp info first.h5       the outcomes and mean errors of a sweep
+  fastldp info first.h5       the outcomes and mean errors of a sweep; --all where it has many settings
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", type=Path, nargs="?", help="a file that fastldp sweep wrote")
+    parser.add_argument("--all", action="store_true", help="every setting of the results, not the first and last alone")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
 
 
@@ -39,7 +40,11 @@ def run(arguments: argparse.Namespace) -> int:
             {**mean.label, "runs": mean.runs, "mean": _number(mean.mean), "std": _number(mean.std)}
             for mean in found.means()
         ]
-        print(json.dumps({"runs": len(found), "means": means}, default=_plain) if arguments.json else found.summary())
+        print(
+            json.dumps({"runs": len(found), "means": means}, default=_plain)
+            if arguments.json
+            else found.summary(whole=arguments.all)
+        )
         return 0
     facts = {
         "fastldp": fl.__version__,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import fastldp as fl
 from fastldp import figures
+from fastldp.cli.writing import require_writable, written
 from fastldp.planning.plan import ALLOCATIONS
 from fastldp.privacy import METHODS
 from fastldp.validation import integer
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.plot:
         figures.require_format(arguments.plot)
+        require_writable("plot", arguments.plot)
     for name in ("workers", "samples"):
         integer(name, getattr(arguments, name), "give a whole number ≥ 1", at_least=1)
     facts = fl.Facts([arguments.samples] * arguments.workers, arguments.dimension, arguments.bound, arguments.l2)
@@ -51,7 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
     )
     print(made.summary())
     if arguments.plot:
-        arguments.plot.parent.mkdir(parents=True, exist_ok=True)
-        figures.save(made.plot(), arguments.plot)
-        print(f"picture  {arguments.plot}")
+        axes = made.plot()
+        return 0 if written("picture", arguments.plot, lambda path: figures.save(axes, path)) else 1
     return 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import fastldp as fl
 from fastldp import figures
+from fastldp.cli.writing import require_writable, written
 from fastldp.sweeping.reading import MEASURES
 
 SUMMARY = "draw the results of a sweep: means with error bars"
@@ -25,7 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="the picture (the file's name, .png)")
     parser.add_argument("--x", help="a parameter, or round for the error along the rounds (rounds, where they differ)")
     parser.add_argument("--by", nargs="+", default=[], metavar="NAME", help="what distinguishes the curves (all else)")
-    parser.add_argument("--measure", choices=MEASURES, default="optimality", help="(%(default)s)")
+    parser.add_argument(
+        "--over", nargs="+", default=[], metavar="NAME", help="what to average over (repetitions alone)"
+    )
+    parser.add_argument("--measure", choices=MEASURES, help="(optimality; of networks test_accuracy)")
     parser.add_argument("--where", nargs="+", default=[], metavar="NAME=VALUE", help="only these runs")
     parser.add_argument("--title", help="over the picture")
     parser.add_argument("--table", action="store_true", help="print the means as well")
@@ -34,18 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or Path(arguments.results.with_suffix(".png").name)
     figures.require_format(out)
+    require_writable("out", out)
     chosen = fl.results(arguments.results).where(**dict(_condition(text) for text in arguments.where))
     if not len(chosen):
         raise fl.errors.ArgumentError("where", arguments.where, "no run of the file is like that")
     x = arguments.x or ("rounds" if "rounds" in chosen.varying else "round")
-    axes = chosen.plot(x=x, by=arguments.by, measure=arguments.measure)
+    axes = chosen.plot(x=x, by=arguments.by, over=arguments.over, measure=arguments.measure)
     axes.set_title(arguments.title or ", ".join(str(name) for name in chosen.parameters["data"]))
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figures.save(axes, out)
     if arguments.table:
         print(chosen.summary())
-    print(f"picture  {out}")
-    return 0
+    return 0 if written("picture", out, lambda path: figures.save(axes, path)) else 1
 
 
 def _condition(text: str) -> tuple[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import fastldp as fl
 from fastldp.sweeping.backends import NAMES
+from fastldp.sweeping.store import parts_of
 
 SUMMARY = "make all runs of a specification, into one file; stop it and start it again at any moment"
 EXAMPLES = """\
@@ -58,7 +59,9 @@ every = 100
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", type=Path, nargs="?", help="the specification, a TOML file")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the results (the specification's name, .h5)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="the results (beside the specification, of its name, .h5)"
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
     parser.add_argument("--quick", action="store_true", help="a small trial: what the table [quick] says")
     parser.add_argument("--synthetic", action="store_true", help="generated stand-ins in place of named sets")
@@ -75,13 +78,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
 
 
+def _beside(spec: Path) -> Path:
+    """Where results go by default: beside the specification, wherever the command is given."""
+    out, here = spec.with_suffix(".h5"), Path(spec.with_suffix(".h5").name)
+    # Once they went to the folder of whoever gave the command.
+    if not files_there(out) and files_there(here):
+        print(
+            f"fastldp: {out} is written anew, though there is {here} in this folder; --out {here} goes on with that",
+            file=sys.stderr,
+        )
+    return out
+
+
+def files_there(path: Path) -> bool:
+    """Whether there are results of a sweep, or parts of them."""
+    return path.exists() or bool(parts_of(path))
+
+
 def run(arguments: argparse.Namespace) -> int:
     if arguments.example:
         print(EXAMPLE, end="")
         return 0
     if arguments.spec is None:
         raise fl.errors.ArgumentError("spec", None, "name a TOML file; fastldp sweep --example prints one")
-    out = arguments.out or Path(arguments.spec.with_suffix(".h5").name)
+    out = arguments.out or _beside(arguments.spec)
     if arguments.dry_run:
         plan = fl.sweeping.forecast(
             arguments.spec,
@@ -97,6 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("fastldp").setLevel(logging.INFO)  # and not what clusters tell
     out.parent.mkdir(parents=True, exist_ok=True)
+    print(f"fastldp: results go to {out}", file=sys.stderr)
     report = fl.sweep(
         arguments.spec,
         out,

@@ -1,6 +1,7 @@
 """Data sets: public ones loaded and checked, generated stand-ins, and how rows are spread over workers."""
 
 from fastldp.datasets.dataset import Dataset, Images
+from fastldp.datasets.files import read_file
 from fastldp.datasets.generated import PAPER_ROWS, synthetic
 from fastldp.datasets.idx import read_idx, read_images
 from fastldp.datasets.libsvm import read_libsvm
@@ -14,6 +15,7 @@ __all__ = [
     "Sample",
     "load",
     "partition",
+    "read_file",
     "read_idx",
     "read_images",
     "read_libsvm",

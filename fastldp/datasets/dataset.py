@@ -7,16 +7,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from fastldp.errors import DataError
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows in CSR, labels −1 and +1 (of `read_libsvm`: the file's own), and a name that says where they are from."""
+    """Rows, in CSR but for files that are dense, labels −1 and +1 (of files read as they are, their own), a name."""
 
-    A: sparse.csr_array[Any]
+    A: Any
     b: NDArray[np.float64]
     name: str
 
@@ -30,14 +29,14 @@ class Images:
     name: str
 
 
-def two_classes(labels: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Labels of two kinds as −1 and +1: the larger is +1.
+def two_classes(labels: NDArray[np.float64], *, others: bool = False) -> NDArray[np.float64]:
+    """Labels of two kinds as −1 and +1: the larger is +1. With `others` those of more kinds stay as they are.
 
     >>> two_classes(np.array([1.0, 2.0, 1.0])).tolist()
     [-1.0, 1.0, -1.0]
     """
     kinds = np.unique(labels)
-    if set(kinds.tolist()) <= {-1.0, 1.0}:
+    if set(kinds.tolist()) <= {-1.0, 1.0} or (others and kinds.size != 2):
         return labels
     if kinds.size != 2:
         remedy = "give data with two kinds of labels, or read it as it is with read_libsvm"

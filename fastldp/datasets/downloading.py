@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
-from tqdm import tqdm
-
+from fastldp import bars
 from fastldp.datasets.known import File
 from fastldp.datasets.unpacking import unpacked
 from fastldp.errors import DownloadWarning, FileFormatError, MissingExtraError, NotFoundError
@@ -134,13 +133,12 @@ def _append(url: str, part: Path, *, progress: bool) -> None:
         if not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
             have = 0  # all of it is sent
         size = response.headers.get("Content-Length")
-        bar = tqdm(
+        bar = bars.bar(
+            show=progress and bars.is_watched(),
             desc=part.name.split(".")[0],
             initial=have,
             total=None if size is None else have + int(size),
             unit="B",
-            unit_scale=True,
-            disable=None if progress else True,  # None: where nobody looks
         )
         with bar, part.open("ab" if have else "wb") as output:
             for block in response.iter_content(BLOCK):

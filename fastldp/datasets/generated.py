@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fastldp import memory
 from fastldp.datasets.dataset import Dataset, Images
 from fastldp.validation import integer, known_name
 
@@ -57,6 +58,9 @@ PEN = 1.5
 # The rows the paper uses: 20 workers of 100, and of 561.
 PAPER_ROWS = {"ijcnn1": 2000, "a6a": 11220}
 ROWS = PAPER_ROWS | {"a9a": 32561, "w8a": 49749, "mushrooms": 8124, "mnist": 60000}
+STAND_INS = tuple(ROWS)
+# What a row takes in memory while it is made, in bytes, no more than about.
+ROW_BYTES = {"ijcnn1": 1000, "w8a": 10_000, "mnist": 4000}
 # The share of +1.
 POSITIVES = {"ijcnn1": 0.097, "a6a": 0.24, "a9a": 0.24, "w8a": 0.03, "mushrooms": 0.48}
 
@@ -85,8 +89,9 @@ def synthetic(name: str, *, rows: int | None = None, seed: int = 0) -> Dataset |
     >>> synthetic("mnist", rows=100).images.shape
     (100, 784)
     """
-    known_name("name", name, tuple(ROWS))
+    known_name("name", name, STAND_INS)
     rows = ROWS[name] if rows is None else integer("rows", rows, "give a whole number ≥ 1", at_least=1)
+    memory.refuse_beyond("rows", ROW_BYTES.get(name, 1500) * rows, "ask for fewer", value=rows)
     rng = np.random.default_rng(integer("seed", seed, "give a whole number ≥ 0", at_least=0))
     if name == "mnist":
         return _digits(rows, rng)

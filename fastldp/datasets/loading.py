@@ -9,6 +9,7 @@ from fastldp.datasets import idx, libsvm
 from fastldp.datasets.dataset import Dataset, Images, two_classes
 from fastldp.datasets.finding import content
 from fastldp.datasets.known import FILES, MNIST_FILES
+from fastldp.datasets.unpacking import ENDINGS
 from fastldp.errors import ArgumentError
 from fastldp.validation import integer, known_name
 
@@ -29,7 +30,7 @@ def load(  # type: ignore[overload-overlap]
 
 @overload
 def load(
-    name: str,
+    name: str | os.PathLike[str],
     *,
     path: str | os.PathLike[str] | None = None,
     rows: int | None = None,
@@ -39,7 +40,7 @@ def load(
 
 
 def load(
-    name: str,
+    name: str | os.PathLike[str],
     *,
     path: str | os.PathLike[str] | None = None,
     rows: int | None = None,
@@ -56,8 +57,8 @@ def load(
     Parameters
     ----------
     name : ``"ijcnn1"``, ``"a6a"``, ``"a6a.t"``, ``"a9a"``, ``"a9a.t"``, ``"w8a"``, ``"mushrooms"`` or ``"mnist"``;
-        any other with a `path`.
-    path : a file, or a folder that holds the set; plain or packed by gzip, bzip2 or xz.
+        any other with a `path`. The path of a LIBSVM file will do too.
+    path : a file, or a folder that holds one of that name; plain or packed by gzip, bzip2 or xz.
     rows : take only so many, the first. The paper takes 2,000 of ijcnn1 and all of a6a.
     features : the number of columns; the largest index of the file where it is not given, which for a6a is 122, and 123
         for a6a.t.
@@ -75,8 +76,12 @@ def load(
     >>> data.A.shape, data.b.tolist(), data.name
     ((2, 4), [1.0, -1.0], 'mine')
     """
-    if path is None or name == "mnist":
+    if path is None and _is_path(name):
+        path = name
+    elif path is None or name == "mnist":
         known_name("name", name, NAMES)
+    if isinstance(name, os.PathLike):
+        name = os.fspath(name)
     if name == "mnist":
         if features is not None:
             raise ArgumentError("features", features, "images have as many as pixels; leave it out")
@@ -90,9 +95,27 @@ def load(
         )
     else:
         assert path is not None
-        data = libsvm.read_libsvm(path, features=features)
+        data = libsvm.read_libsvm(_in_folder(name, path), features=features)
     first = _first(rows, data.b.size)
     return Dataset(data.A[:first], two_classes(data.b)[:first], name)
+
+
+def _is_path(name: str | os.PathLike[str]) -> bool:
+    """Whether a name is one of a file: it says so by its type or a separator, or there is such a file."""
+    if isinstance(name, os.PathLike):
+        return True
+    return isinstance(name, str) and name not in NAMES and (os.path.basename(name) != name or os.path.isfile(name))
+
+
+def _in_folder(name: str, path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The path; of a folder the file of that name in it, plain or packed."""
+    if not os.path.isdir(path):
+        return path
+    found = next((place for end in ENDINGS if os.path.isfile(place := os.path.join(path, name + end))), None)
+    if found is None:
+        remedy = f"a folder in which there is no file {name!r}, plain or packed; give the file itself"
+        raise ArgumentError("path", os.fspath(path), remedy)
+    return found
 
 
 def _mnist(part: str, path: str | os.PathLike[str] | None, rows: int | None, progress: bool) -> Images:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastldp.errors import BudgetError
+from fastldp.errors import BudgetError, DeltaWarning
 from fastldp.privacy.conversions import METHODS, rho_of
 from fastldp.validation import is_scalar, known_name, real, reals
 
 # So that its ρ neither vanishes nor overflows in what is computed of it.
 LARGEST_EPSILON = 1e30
+# A larger δ promises little to anybody, however few samples there are.
+LARGEST_DELTA = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +40,13 @@ class Budget:
         delta = real("delta", self.delta, remedy, above=0, below=1, error=BudgetError)
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "epsilon", _epsilon(self.epsilon))
+        if delta > LARGEST_DELTA:
+            warnings.warn(
+                f"delta = {delta:g} is above {LARGEST_DELTA:g}: with that probability the promise may fail altogether; "
+                "give one far below one over the samples of a worker, such as 1e-5",
+                DeltaWarning,
+                stacklevel=3,
+            )
 
     @property
     def rho(self) -> float | NDArray[np.float64]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp import html
 from fastldp.privacy import sampler
 from fastldp.privacy.allocation import SUM_ERROR, spent
 from fastldp.privacy.conversions import delta_of, epsilon_of, rho_of
@@ -250,6 +251,17 @@ class Ledger:
 
     def summary(self) -> str:
         """The ledger as an aligned table."""
+        return "\n".join(f"  {name:<15} {text}" for name, text in self._rows())
+
+    def __repr__(self) -> str:
+        promised = f"({_range(self.promised_epsilon)}, {self.delta:g})-LDP by {self.accounting}"
+        return f"Ledger({promised}, {self.releases:,} releases a worker; summary() says all)"
+
+    def _repr_html_(self) -> str:
+        return html.table(self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """What the table says, and of what."""
         variances = self.factors.max() * self.shape.max(), self.factors.min() * self.shape.min()
         rows = [
             ("adjacency", self.adjacency),
@@ -264,9 +276,7 @@ class Ledger:
             ("sampler", self._sampler()),
             ("variances", f"{self.allocation}, {_range(np.array(variances))}"),
         ]
-        if self.plan:
-            rows.append(("plan", self.plan))
-        return "\n".join(f"  {name:<15} {text}" for name, text in rows)
+        return [*rows, ("plan", self.plan)] if self.plan else rows
 
     def _manner(self) -> str:
         return ", rounding included" if self._gridded else ""

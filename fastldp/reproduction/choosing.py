@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastldp.sweeping import Results
-from fastldp.sweeping.spec import METHODS
+from fastldp.sweeping.making import METHODS
 
 # Tuned beside the method's own parameters, where a sweep varies it: the norm that gradients are clipped to.
 OF_PROBLEM = ("gradient_bound",)

@@ -78,7 +78,8 @@ class Planner(Experiment):
             "DP-FedAvg, planned": {"method": "DPFedAvg", "step": "planned"},
         }
         # Baselines have no place where g is not smooth.
-        series += [ends(label, **method) for label, method in others.items() if len(runs.where(**method))]
+        there = runs.parameters["method"]
+        series += [ends(label, **method) for label, method in others.items() if method["method"] in there]
         half = planned(self.sweep(f"{recipe}-half", into=f"{recipe}-half.h5"))
         series.append(half.named("planned, clipped at half of the row bound"))
         at_last = runs.where(**PLANNED, prior="given", rounds=horizons[-1])

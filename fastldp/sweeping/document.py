@@ -36,7 +36,8 @@ class Document:
         except (ValueError, RecursionError) as error:  # numbers of thousands of digits, lists in lists in lists
             raise SpecError(f"{name}: not TOML: {error}") from None
         self._lines = lines_of(text)
-        small = self.values.pop("quick", {})
+        small = self.small = self.values.pop("quick", {})
+        """What a trial replaces."""
         if not isinstance(small, dict):
             self.refuse(("quick",), "write a table [quick], with what replaces the keys above in a small trial")
         if quick:

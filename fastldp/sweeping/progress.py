@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 
-from tqdm import tqdm
+from fastldp import bars
 
 LOG = logging.getLogger("fastldp.sweeping")
 # Log lines come no more often.
@@ -20,14 +20,7 @@ class Progress:
         self._runs, self._rounds = runs, rounds
         self._finished = self._done = 0
         self._began = self._spoke = time.perf_counter()
-        self._bar = tqdm(
-            total=rounds,
-            unit="round",
-            unit_scale=True,
-            disable=not (show and sys.stderr.isatty()),
-            file=sys.stderr,
-            postfix=f"0/{runs:,} runs",
-        )
+        self._bar = bars.bar(show=show and bars.is_watched(), total=rounds, unit="round", postfix=f"0/{runs:,} runs")
 
     def __enter__(self) -> Progress:
         return self

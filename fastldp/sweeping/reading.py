@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.errors import ArgumentError, MissingExtraError, StoreError
-from fastldp.privacy.ledger import Ledger
+from fastldp import html
+from fastldp.errors import ArgumentError, MissingExtraError
 from fastldp.privacy.statement import SECRET
-from fastldp.sweeping.layout import (
-    MEASURED,
-    OUTCOMES,
-    RAGGED,
-    RECORDED,
-    RUN_NUMBERS,
-    SETTING_TEXTS,
-    Ragged,
-    holds_seeds,
-    spans,
-)
+from fastldp.sweeping.grouping import Group, differing, groups_of, telling
+from fastldp.sweeping.layout import MEASURED, OUTCOMES, RAGGED, RECORDED, RUN_NUMBERS, SETTING_TEXTS, holds_seeds, spans
+from fastldp.sweeping.loaded import Loaded
+from fastldp.sweeping.means import Curve, Mean, filled
 from fastldp.sweeping.merging import Merged
-from fastldp.sweeping.store import files_of, ledger_fields
+from fastldp.sweeping.parameters import matches, refuse_unknown_texts, shown
+from fastldp.sweeping.run import Run
+from fastldp.sweeping.store import files_of
 from fastldp.sweeping.work import COMPLETED, RUNNING
 from fastldp.validation import known_name
 
@@ -41,6 +33,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 MEASURES = ("optimality", *RECORDED)
+# Of a longer table the first and the last rows are shown.
+MOST_ROWS, FIRST_ROWS, LAST_ROWS = 40, 15, 5
 # These may differ between files that hold the same results.
 OF_THE_MAKING = ("session", "seconds")
 
@@ -58,88 +52,16 @@ def results(path: str | os.PathLike[str]) -> Results:
     files = files_of(path)
     if not files:
         raise FileNotFoundError(f"{os.fspath(path)}: there are no results of a sweep")
-    loaded = _Loaded(Merged(files))
+    loaded = Loaded(Merged(files))
     # Of a run whose beginning was lost there is nothing to show.
     finished = np.flatnonzero((loaded.numbers("outcome") != OUTCOMES.index(RUNNING)) & loaded.merged.whole)
     return Results(loaded, finished)
 
 
-class _Loaded:
-    """All that a file and its parts hold, column by column, as it is asked for."""
-
-    def __init__(self, merged: Merged) -> None:
-        self.merged = merged
-        # Not methods that are cached, for those would keep what nobody holds any more.
-        self.numbers = cache(merged.numbers)
-        self.texts = cache(merged.texts)
-        self.rows: Callable[[str, str], Ragged] = cache(lambda table, name: merged.rows(table, name).ragged())
-
-    @cached_property
-    def sessions(self) -> list[bytes]:
-        return self.merged.sessions
-
-    @cached_property
-    def parameters(self) -> dict[str, Parameter]:
-        """Every parameter; where settings differ in data or version alone, those too."""
-        texts = self.texts("parameters").tolist()
-        settings = (flat(json.loads(text)) for text in texts)
-        if np.unique(self.texts("identity")).size < len(texts):
-            provenances = map(json.loads, self.texts("provenance").tolist())
-            settings = (setting | provenance for setting, provenance in zip(settings, provenances, strict=True))
-        return Parameter.of_all(settings, len(texts))
-
-
-class Parameter(NamedTuple):
-    """The values that a parameter takes, and which of them each setting has; −1 is none."""
-
-    values: list[Any]
-    numbers: NDArray[np.int64]
-
-    @classmethod
-    def of_all(cls, settings: Iterable[dict[str, Any]], count: int) -> dict[str, Parameter]:
-        """By name, those of the first setting first."""
-        # Settings with the same names are taken together, column by column, for there may be a great many.
-        alike: dict[tuple[str, ...], tuple[list[int], list[Any]]] = {}
-        for row, setting in enumerate(settings):
-            rows, values = alike.setdefault(tuple(setting), ([], []))
-            rows.append(row)
-            values.append(tuple(setting.values()))
-        found: dict[str, Parameter] = {}
-        seen: dict[str, dict[Any, int]] = {}
-        for names, (rows, values) in alike.items():
-            for name, column in zip(names, zip(*values, strict=True), strict=True):
-                parameter = found.setdefault(name, cls([], np.full(count, -1)))
-                parameter.numbers[rows] = parameter._numbered(column, seen.setdefault(name, {}))
-        return found
-
-    def _numbered(self, column: Sequence[Any], seen: dict[Any, int]) -> NDArray[np.int64]:
-        """The numbers of some values; those that were not seen yet are added."""
-        marks = column
-        if not {*map(type, column)}.isdisjoint((bool, list, dict)):  # true is no 1, and lists cannot be looked up
-            marks = [(type(v), repr(v)) if isinstance(v, bool | list | dict) else v for v in column]
-        for mark, value in dict(zip(marks, column, strict=True)).items():
-            if seen.setdefault(mark, len(self.values)) == len(self.values):
-                self.values.append(value)
-        return np.fromiter(map(seen.__getitem__, marks), np.int64, len(marks))
-
-    def of(self, setting: int) -> Any:
-        number = self.numbers[setting]
-        return None if number < 0 else self.values[number]
-
-    def column(self) -> NDArray[Any]:
-        """Its value in each setting: numbers as numbers, and anything else as objects."""
-        there = bool((self.numbers >= 0).all())
-        if there and all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values):
-            return np.array(self.values)[self.numbers]
-        values = np.empty(len(self.values) + 1, dtype=object)
-        values[:-1] = self.values
-        return values[self.numbers]  # the last of which is None
-
-
 class Results:
     """Finished runs; iterate over them, filter them, or take a table."""
 
-    def __init__(self, loaded: _Loaded, rows: NDArray[np.int64]) -> None:
+    def __init__(self, loaded: Loaded, rows: NDArray[np.int64]) -> None:
         self._loaded, self._rows = loaded, rows
 
     def __len__(self) -> int:
@@ -174,15 +96,20 @@ class Results:
     def where(self, **wanted: Any) -> Results:
         """The runs whose parameters have these values; a list allows several, a function says yes or no."""
         known = self._loaded.parameters
+        outcomes, repetitions = [*OUTCOMES], np.unique(self._loaded.numbers("repetition")).tolist()
         keep = np.ones(len(self), dtype=bool)
         for name, value in wanted.items():
             known_name("where", name, sorted({*known, "repetition", "outcome"}))
+            there = {"outcome": outcomes, "repetition": repetitions}.get(name) or known[name].values
+            refuse_unknown_texts(name, value, there)
             if name in ("repetition", "outcome"):
                 found, each = np.unique(self._loaded.numbers(name)[self._rows], return_inverse=True)
                 values = found.tolist() if name == "repetition" else [OUTCOMES[code] for code in found]
-                keep &= np.array([_matches(one, value) for one in values], dtype=bool)[each]
+                keep &= np.array([matches(one, value) for one in values], dtype=bool)[each]
             else:
-                fits = [_matches(one, value) for one in (*known[name].values, None)]
+                fits = [matches(one, value) for one in known[name].values]
+                # A function that takes numbers alone is not asked about None where every run has one.
+                fits.append(bool((known[name].numbers < 0).any()) and matches(None, value))
                 keep &= np.array(fits, dtype=bool)[known[name].numbers][self._settings]
         return Results(self._loaded, self._rows[keep])
 
@@ -233,51 +160,90 @@ class Results:
         values[np.repeat(has, counts)] = found.values[spans(found.starts[self._rows[has]], counts[has])]
         return values
 
-    def _groups(self, by: Sequence[str]) -> list[tuple[dict[str, Any], NDArray[np.int64]]]:
-        """The runs that have the same values of some parameters, or of all that vary: these values, and which runs."""
-        for name in by:
-            known_name("by", name, sorted(self.parameters))
-        names = list(by) or self.varying
-        known = self._loaded.parameters
-        # By the texts of values, for lists cannot be compared otherwise.
-        marks = np.zeros((self._loaded.texts("key").size, len(names)), dtype=np.int64)
-        for k, name in enumerate(names):
-            seen: dict[str, int] = {}
-            texts = [repr(value) for value in (*known[name].values, None)]
-            marks[:, k] = np.array([seen.setdefault(text, len(seen)) for text in texts])[known[name].numbers]
-        _, group = np.unique(marks, axis=0, return_inverse=True) if names else (None, np.zeros(len(marks), dtype=int))
-        order = np.argsort(group[self._settings], kind="stable")
-        cuts = np.flatnonzero(np.diff(group[self._settings][order])) + 1
-        members = sorted(np.split(order, cuts), key=lambda rows: int(rows[0])) if len(self) else []
-        return [({name: known[name].of(self._settings[rows[0]]) for name in names}, rows) for rows in members]
+    @cached_property
+    def _telling(self) -> list[str]:
+        """The parameters that tell the settings of these runs apart."""
+        return telling(self._loaded.parameters, self._settings, self.varying)
 
-    def means(self, *by: str, measure: str = "optimality") -> list[Mean]:
+    def _groups(self, by: Sequence[str], over: Sequence[str]) -> list[Group]:
+        """The runs that have the same values of some parameters, or of all but those to average over."""
+        for argument, names in (("by", by), ("over", over)):
+            for name in names:
+                known_name(argument, name, sorted(self.parameters))
+        parameters = self._loaded.parameters
+        names = list(by) or [name for name in self._telling if name not in over]
+        mixed = [name for name in differing(parameters, self._settings, names) if name not in over]
+        # What follows from the values averaged over, as the seed of data from the data, is averaged over with them.
+        mixed = [name for name in mixed if name in differing(parameters, self._settings, [*names, *over])]
+        if mixed:
+            example = ", ".join(mixed[:4]) + (", ..." if len(mixed) > 4 else "")
+            raise ArgumentError(
+                "by",
+                tuple(by),
+                f"these runs differ in {example} too, which must not be averaged unsaid; name it as well, choose one "
+                f"value with where, or say that it is to be averaged over: over={tuple(mixed)!r}",
+            )
+        return groups_of(parameters, self._settings, names)
+
+    @cached_property
+    def measures(self) -> list[str]:
+        """What was recorded of these runs, of all that can be."""
+        found = [name for name in RECORDED if not np.isnan(self._last(name)).all()]
+        return (["optimality"] if {"consensus", "distance"} <= {*found} else []) + found
+
+    def _measure(self, measure: str | None) -> str:
+        """A measure that was recorded; what runs are judged by, where none is named."""
+        if measure is None:
+            return self._judged()
+        known_name("measure", measure, MEASURES)
+        # Of runs that all failed nothing was recorded, which is no fault of the measure.
+        if self.measures and measure not in self.measures:
+            wanted = "; objective = true in the table [record] has it recorded" if measure == "objective" else ""
+            raise ArgumentError(
+                "measure", measure, f"not recorded by these runs, use {', '.join(self.measures)}{wanted}"
+            )
+        return measure
+
+    def means(self, *by: str, measure: str | None = None, over: Sequence[str] = ()) -> list[Mean]:
         """The mean of the last recorded error over the repetitions that completed, with its spread, for each setting.
 
-        With parameters in `by` the runs are grouped by those alone.
+        With parameters in `by` the runs are grouped by those; in whatever else they differ must be named in `over`,
+        which is averaged over. Without a `measure` it is what the runs are judged by: the optimality, or of networks
+        the test accuracy.
         """
-        known_name("measure", measure, MEASURES)
+        measure = self._measure(measure)
         with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
             found = self._last("consensus") + self._last("distance") if measure == "optimality" else self._last(measure)
         # What a run that diverged recorded last says nothing of its end.
         ends = np.where(self._outcomes == COMPLETED, found, np.nan)
-        return [Mean.of(label, ends[rows]) for label, rows in self._groups(by)]
+        return [Mean.of(group.label, ends[group.rows]) for group in self._groups(by, over)]
 
-    def curves(self, *by: str, measure: str = "optimality") -> list[Curve]:
-        """The mean of an error along the rounds, with its spread, for each setting or each value of `by`.
+    def curves(self, *by: str, measure: str | None = None, over: Sequence[str] = ()) -> list[Curve]:
+        """The mean of an error along the rounds, with its spread, for each setting or each value of `by`, as `means`.
 
         A curve ends where the first of its runs does.
         """
-        known_name("measure", measure, MEASURES)
-        found = []
-        for label, rows in self._groups(by):
-            runs = [self[row] for row in rows.tolist()]
-            planned = runs[0].planned
-            if any(not np.array_equal(run.planned, planned) for run in runs):
-                raise ArgumentError("by", by, "the runs of a group were recorded at different rounds; name more")
-            values = np.stack([_filled(getattr(run, measure), planned.size) for run in runs])
-            found.append(Curve(label, planned, values))
+        return self._curves(self._groups(by, over), self._measure(measure), by)
+
+    def _curves(self, groups: Sequence[Group], measure: str, by: Sequence[str]) -> list[Curve]:
+        planned, found = self._loaded.rows("settings", "rounds"), []
+        for group in groups:
+            first, *others = (planned.row(setting) for setting in np.unique(self._settings[group.rows]).tolist())
+            if not all(np.array_equal(first, other) for other in others):
+                raise ArgumentError("by", tuple(by), "the runs of a group were recorded at different rounds; name more")
+            found.append(Curve(group.label, first, self._matrix(measure, group.rows, first.size)))
         return found
+
+    def _matrix(self, measure: str, rows: NDArray[np.int64], length: int) -> Array:
+        """(runs, records): what some of the runs recorded, and NaN where they ended early."""
+        if measure == "optimality":
+            with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
+                return self._matrix("consensus", rows, length) + self._matrix("distance", rows, length)
+        ragged, places = self._loaded.rows("runs", measure), self._rows[rows]
+        counts = ragged.lengths[places]
+        values = np.full((rows.size, length), np.nan)
+        values[np.arange(length) < counts[:, None]] = ragged.values[spans(ragged.starts[places], counts)]
+        return values
 
     def to_pandas(self, *, records: bool = False) -> DataFrame:
         """The table, or with `records` the tidy table of all recorded rounds, as a pandas DataFrame."""
@@ -299,7 +265,7 @@ class Results:
         data = {
             name: (
                 ("run", "record"),
-                np.array([_filled(getattr(run, name), longest) for run in runs]).reshape(len(runs), longest),
+                np.array([filled(getattr(run, name), longest) for run in runs]).reshape(len(runs), longest),
             )
             for name in (*MEASURES, "round")
         }
@@ -307,38 +273,71 @@ class Results:
         coordinates = {name: ("run", table[name]) for name in kept}
         return xarray.Dataset(data, coords=coordinates)
 
-    def summary(self) -> str:
-        """Outcomes, what varies, and the mean final error of each setting, as an aligned table."""
+    def summary(self, *, whole: bool = False) -> str:
+        """Outcomes, what varies, and the mean final error of each setting, as an aligned table.
+
+        Of more than forty settings the first and the last are shown; with `whole` all of them.
+        """
+        secret = [f"{SECRET}."] if holds_seeds(self._loaded.texts("parameters")) else []
+        heads, first, left_out, last = self._mean_table(whole)
+        widths = [max(len(row[k]) for row in [heads, *first, *last]) for k in range(len(heads))]
+
+        def aligned(row: list[str]) -> str:
+            return "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+
+        between = [f"  ... {left_out:,} more ..."] if left_out else []
+        table = [*map(aligned, [heads, *first]), *between, *map(aligned, last)]
+        return "\n".join([*secret, self._counts(), "", *table])
+
+    def _counts(self) -> str:
         there = {name: int((self._outcomes == name).sum()) for name in OUTCOMES}
         counts = ", ".join(f"{count:,} {name}" for name, count in there.items() if count)
-        secret = [f"{SECRET}."] if holds_seeds(self._loaded.texts("parameters")) else []
-        lines = [*secret, f"{len(self):,} runs of {np.unique(self._settings).size:,} settings: {counts or 'none'}", ""]
+        return f"{len(self):,} runs of {np.unique(self._settings).size:,} settings: {counts or 'none'}"
+
+    def _mean_table(self, whole: bool) -> tuple[list[str], list[list[str]], int, list[list[str]]]:
+        """The table of means: its heads, its first rows, how many are left out, and its last rows."""
         judged = self._judged()
         means = self.means(measure=judged)
-        cells = [[*(shown(value) for value in mean.label.values()), *mean.cells()] for mean in means]
-        heads = [*self.varying, "runs", judged, "± std", "± error"]
-        widths = [max(len(row[k]) for row in [heads, *cells]) for k in range(len(heads))]
-        for row in [heads, *cells]:
-            lines.append("  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
-        return "\n".join(lines)
+        heads = [*self._telling, "runs", judged, "± std", "± error"]
+        short = not whole and len(means) > MOST_ROWS
+        first, last = (means[:FIRST_ROWS], means[-LAST_ROWS:]) if short else (means, [])
+        cells = [
+            [[*(shown(value) for value in mean.label.values()), *mean.cells()] for mean in part]
+            for part in (first, last)
+        ]
+        return heads, cells[0], len(means) - len(first) - len(last), cells[1]
 
     def _judged(self) -> str:
         """What runs are compared by: networks have no optimum, so by accuracy, or else by loss."""
-        for name in () if np.isfinite(self._last("distance")).any() else MEASURED[::-1]:
-            if np.isfinite(self._last(name)).any():
-                return name
-        return "optimality"
+        if not self.measures:
+            return "optimality"
+        return next(name for name in ("optimality", *MEASURED[::-1], "objective", "consensus") if name in self.measures)
 
     def __repr__(self) -> str:
         return f"Results({len(self):,} runs of {np.unique(self._settings).size:,} settings)"
 
-    def plot(
-        self, ax: Axes | None = None, *, x: str = "round", by: Sequence[str] = (), measure: str = "optimality"
-    ) -> Axes:
-        """Means with error bars: along the recorded rounds, or at the end against a parameter such as ``"rounds"``."""
-        from fastldp.figures import plot_results
+    def _repr_html_(self) -> str:
+        heads, first, left_out, last = self._mean_table(whole=False)
+        between = [[f"... {left_out:,} more ..."]] if left_out else []
+        return html.table([*first, *between, *last], heads, caption=self._counts())
 
-        return plot_results(self, ax, x=x, by=by, measure=measure)
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        x: str = "round",
+        by: Sequence[str] = (),
+        over: Sequence[str] = (),
+        measure: str | None = None,
+        label: str = "",
+    ) -> Axes:
+        """Means with error bars: along the recorded rounds, or at the end against a parameter such as ``"rounds"``.
+
+        `by`, `over` and `measure` are as of `means`; `label` is what the curves are called beside what they differ in.
+        """
+        from fastldp.sweeping.drawing import plot_results
+
+        return plot_results(self, ax, x=x, by=by, over=over, measure=measure, label=label)
 
     def digest(self) -> str:
         """A digest of everything but wall times, machines and versions: equal for equal results."""
@@ -354,220 +353,3 @@ class Results:
                 for array in loaded.rows(table, name):
                     found.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
         return found.hexdigest()
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """One run."""
-
-    _loaded: _Loaded
-    _row: int
-
-    @property
-    def _setting(self) -> int:
-        return int(self._loaded.numbers("setting")[self._row])
-
-    def _column(self, name: str) -> NDArray[Any]:
-        return self._loaded.rows("runs", name).row(self._row)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What defines it, but for the repetition."""
-        found = self._loaded.parameters.items()
-        return {name: parameter.of(self._setting) for name, parameter in found if parameter.numbers[self._setting] >= 0}
-
-    @property
-    def repetition(self) -> int:
-        return int(self._loaded.numbers("repetition")[self._row])
-
-    @property
-    def outcome(self) -> str:
-        """``"completed"``, ``"diverged"`` or ``"failed"``."""
-        return OUTCOMES[self._loaded.numbers("outcome")[self._row]]
-
-    @property
-    def message(self) -> str:
-        """What went wrong; empty where nothing did."""
-        return bytes(self._column("message")).decode()
-
-    @property
-    def planned(self) -> NDArray[np.int64]:
-        """The rounds that were to be recorded."""
-        return self._loaded.rows("settings", "rounds").row(self._setting)
-
-    @property
-    def rounds(self) -> NDArray[np.int64]:
-        """Of these the ones that it reached."""
-        return self.planned[: self._column("consensus").size]
-
-    @property
-    def round(self) -> NDArray[np.int64]:
-        """The same as `rounds`."""
-        return self.rounds
-
-    @property
-    def consensus(self) -> Array:
-        return self._column("consensus")
-
-    @property
-    def distance(self) -> Array:
-        return self._column("distance")
-
-    @property
-    def optimality(self) -> Array:
-        """Consensus + distance, at the recorded rounds."""
-        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-            return np.asarray(self.consensus + self.distance)
-
-    @property
-    def objective(self) -> Array:
-        """NaN where the specification did not ask for it."""
-        return self._measure("objective")
-
-    @property
-    def train_loss(self) -> Array:
-        """Of a network; NaN of any other problem."""
-        return self._measure("train_loss")
-
-    @property
-    def test_accuracy(self) -> Array:
-        """Of a network with test images; NaN of any other problem."""
-        return self._measure("test_accuracy")
-
-    def _measure(self, name: str) -> Array:
-        found = self._column(name)
-        return found if found.size else np.full(self.consensus.size, np.nan)
-
-    @property
-    def models(self) -> Array:
-        """(records, d): the average models, where the specification asked for them."""
-        found = self._column("models")
-        if not found.size:
-            raise StoreError("models along the rounds were not recorded; set models = true in the table [record]")
-        return found.reshape(self.rounds.size, -1)
-
-    @property
-    def x(self) -> Array:
-        """(d,): the final average model; empty where the run did not complete."""
-        return self._column("x")
-
-    @property
-    def ledger(self) -> Ledger | None:
-        """What was promised and spent; None for a run without a budget."""
-        variances = self._loaded.rows("settings", "variances").row(self._setting)
-        fields = ledger_fields(self._loaded.texts("ledger")[self._setting], variances)
-        return None if fields is None else Ledger.from_dict(fields)
-
-    @property
-    def seconds(self) -> float:
-        """Its share of the time its blocks took."""
-        return float(self._loaded.numbers("seconds")[self._row])
-
-    @property
-    def provenance(self) -> dict[str, Any]:
-        """Versions, machine, date and specification it was made by, with the data's fingerprint."""
-        session: dict[str, Any] = json.loads(self._loaded.sessions[self._loaded.numbers("session")[self._row]])
-        data: dict[str, Any] = json.loads(self._loaded.texts("provenance")[self._setting])
-        return session | data
-
-
-@dataclass(frozen=True, eq=False)
-class Mean:
-    """The mean of a group of runs."""
-
-    label: dict[str, Any]
-    runs: int
-    mean: float
-    std: float
-
-    @classmethod
-    def of(cls, label: dict[str, Any], values: Array) -> Mean:
-        there = values[~np.isnan(values)]
-        if there.size == 0:
-            return cls(label, 0, math.nan, math.nan)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return cls(label, there.size, float(there.mean()), float(there.std()))
-
-    @property
-    def error(self) -> float:
-        """The standard error of the mean."""
-        return self.std / math.sqrt(self.runs - 1) if self.runs > 1 else math.nan
-
-    def cells(self) -> list[str]:
-        return [f"{self.runs:,}", f"{self.mean:.4g}", f"{self.std:.3g}", f"{self.error:.2g}"]
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """An error along the rounds, of a group of runs."""
-
-    label: dict[str, Any]
-    rounds: NDArray[np.int64]
-    values: Array
-    """(runs, records)."""
-
-    @property
-    def mean(self) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):  # of runs that diverged
-            return np.asarray(self.values.mean(axis=0))
-
-    @property
-    def std(self) -> Array:
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.asarray(self.values.std(axis=0))
-
-
-def flat(parameters: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a setting as columns of a table.
-
-    >>> flat({"data": {"synthetic": "a6a", "rows": None}, "method": {"name": "ISRLDP", "step": 0.5}, "rounds": 9})
-    {'data': 'synthetic a6a', 'data_rows': None, 'method': 'ISRLDP', 'step': 0.5, 'rounds': 9}
-    """
-    columns: dict[str, Any] = {}
-    for section, values in parameters.items():
-        if section == "data":
-            columns |= _of_data(values)
-        elif section == "problem":
-            inner = values["regularizer"]
-            columns |= {name: value for name, value in values.items() if name != "regularizer"}
-            columns["regularizer"] = inner["name"]
-            columns |= {f"regularizer_{name}": value for name, value in inner.items() if name != "name"}
-        elif section == "budget":
-            values = values or {"epsilon": None, "delta": None, "accounting": None}
-            columns |= {name: value for name, value in values.items() if name != "name"}
-        elif section == "method":
-            columns["method"] = values["name"]
-            columns |= {name: value for name, value in values.items() if name != "name"}
-            if isinstance(prior := values.get("prior"), dict):
-                columns |= {f"prior_{name}": value for name, value in prior.items() if name != "name"}
-                columns["prior"] = "given"
-        elif section == "record":
-            # Runs that were recorded otherwise are other runs, with the same noise.
-            kept = [name for name in ("objective", "models") if values.get(name)]
-            columns["record"] = " + ".join([str(values["rounds"]), *kept])
-        else:
-            columns[section] = values
-    return columns
-
-
-def _of_data(values: dict[str, Any]) -> dict[str, Any]:
-    way = next(name for name in ("name", "synthetic", "file", "given") if name in values)
-    label = values[way] if way != "synthetic" else f"synthetic {values[way]}"
-    rest = {f"data_{name}": value for name, value in values.items() if name not in (way, "dense")}
-    return {"data": label} | rest
-
-
-def shown(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _matches(value: Any, wanted: Any) -> bool:
-    if callable(wanted):
-        return bool(wanted(value))
-    if isinstance(wanted, list | tuple | set | range | np.ndarray) and not isinstance(value, list):
-        return any(_matches(value, one) for one in wanted)
-    return bool(np.array_equal(value, wanted)) if isinstance(value, list) else value == wanted
-
-
-def _filled(values: NDArray[Any], length: int) -> Array:
-    return np.concatenate([values, np.full(length - values.size, np.nan)])

@@ -12,7 +12,9 @@ import numpy as np
 from scipy import sparse
 
 from fastldp import datasets
-from fastldp.archives import read_arrays
+from fastldp.datasets.dataset import two_classes
+from fastldp.datasets.files import read_file
+from fastldp.datasets.generated import STAND_INS
 from fastldp.datasets.loading import NAMES
 from fastldp.errors import ArgumentError
 from fastldp.sweeping.document import Table
@@ -93,7 +95,7 @@ def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, ...]], fold
         remedy = "give a whole number ≥ 1: how many of the last rows become the test images"
         parameters["held_out"] = integer("held_out", choice["held_out"], remedy, at_least=1)
     if way == "synthetic":
-        known_name("synthetic", value, (*datasets.PAPER_ROWS, "mnist"))
+        known_name("synthetic", value, STAND_INS)
         seed = integer("seed", choice.get("seed", 0), "give a whole number ≥ 0", at_least=0)
         if value == "mnist":
             return Source(parameters | {"seed": seed}, table, lambda: _made_up_digits(seed))
@@ -130,8 +132,6 @@ def _tested(train: datasets.Images, test: datasets.Images) -> tuple[Any, ...]:
 
 
 def _from_file(path: Path) -> tuple[Any, Any]:
-    """A and b of an .npz file, or of a LIBSVM file."""
-    if path.suffix != ".npz":
-        return _pair(datasets.load(path.name, path=path))
-    arrays = read_arrays(path, "write it with np.savez(file, A=A, b=b)", ("A", "b"))
-    return arrays["A"], arrays["b"]
+    """A and b of a file; of LIBSVM files, two kinds of labels as −1 and +1."""
+    data = read_file(path)
+    return data.A, data.b if path.suffix == ".npz" else two_classes(data.b, others=path.suffix == ".csv")

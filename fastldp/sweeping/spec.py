@@ -9,18 +9,17 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastldp import algorithms, losses, regularizers
+from fastldp import algorithms, losses
 from fastldp.algorithms import Outline, Terms
 from fastldp.composite import Composite
 from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.describing import described, plain, section
 from fastldp.errors import ArgumentError, SpecError
-from fastldp.extending import found
 from fastldp.mlp import MLP
 from fastldp.noise import Noise
 from fastldp.planning.prior import Prior
@@ -28,9 +27,10 @@ from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
 from fastldp.recording import Every, Final, Timetable, timetable
 from fastldp.regularizers import Regularizer
-from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_sampler
+from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_delta, warn_of_sampler
 from fastldp.sweeping.document import Document, Table
 from fastldp.sweeping.ground import Ground
+from fastldp.sweeping.making import LOSSES, METHODS, REGULARIZERS, kind_of, made, parameters_of
 from fastldp.sweeping.packing import Shape, shape_of
 from fastldp.sweeping.setting import (
     FROM_OS,
@@ -74,21 +74,6 @@ KINDS = {
 }
 BUDGET_KEYS = ("epsilon", "delta", "accounting")
 RECORD_KEYS = ("every", "rounds", "final", "objective", "models")
-METHODS = {kind.__name__: kind for kind in algorithms.METHODS}
-LOSSES = {kind.__name__: kind for kind in (losses.Logistic, losses.Squared, losses.Huber, losses.SmoothedHinge)}
-REGULARIZERS = {
-    kind.__name__: kind
-    for kind in (
-        regularizers.Zero,
-        regularizers.BoxL1,
-        regularizers.Box,
-        regularizers.L1,
-        regularizers.GroupL2,
-        regularizers.L2Ball,
-        regularizers.L1Ball,
-        regularizers.Simplex,
-    )
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +153,7 @@ class _Reader:
         self.document, self.given, self.folder, self.synthetic = document, given, folder, synthetic
         self.root = document.root()
         self.root.know(ROOT_KEYS)
+        self._know_quick()
         self.grounds: dict[str, Ground] = {}
         self.settings: list[Setting] = []
         self.cards: dict[str, Card] = {}
@@ -188,7 +174,7 @@ class _Reader:
             self.root.refuse("title", "give a text")
         budgets, noises, methods = self._budgets(), self._noises(), self._methods()
         names = [name for name in KINDS if name in self.document.values] or ["problem"]
-        tables = [made for name in names for made in self._tables(name, KINDS[name].keys)]
+        tables = [one for name in names for one in self._tables(name, KINDS[name].keys)]
         sources = self._sources()
         horizons = sum(len(tried.horizons) for tried in methods)
         runs = len(sources) * len(tables) * len(budgets) * horizons * len(noises) * repetitions
@@ -206,6 +192,29 @@ class _Reader:
             self.cards,
             self.shapes,
         )
+
+    def _know_quick(self) -> None:
+        """Refuse what [quick] must not have, now and not only on the day when it is used."""
+        quick = Table(self.document, ("quick",), self.document.small)
+        quick.know(ROOT_KEYS)
+        every_method = (
+            "name",
+            "rounds",
+            *dict.fromkeys(name for kind in METHODS.values() for name in parameters_of(kind)),
+        )
+        known = {name: kind.keys for name, kind in KINDS.items()} | {
+            "data": Source.KEYS,
+            "budget": BUDGET_KEYS,
+            "method": every_method,
+            "record": RECORD_KEYS,
+            "noise": NOISE_KEYS,
+        }
+        for name in quick.values.keys() & known.keys():
+            found = quick.values[name]
+            for k, values in enumerate(found if isinstance(found, list) else [found]):
+                path = ("quick", name, k) if isinstance(found, list) else ("quick", name)
+                if isinstance(values, dict):
+                    Table(self.document, path, values).know(known[name])
 
     def _root_axis(self, key: str, default: Any) -> list[Any]:
         choices = Table(self.document, (), {key: self.root.values.get(key, default)}).choices((key,))
@@ -247,7 +256,7 @@ class _Reader:
             names = name if isinstance(name, list) else [name]
             with table.blame():
                 kinds = [METHODS[known_name("name", one, tuple(METHODS))] for one in names]
-            known = ("name", "rounds", *dict.fromkeys(field.name for kind in kinds for field in fields(kind)))
+            known = ("name", "rounds", *dict.fromkeys(name for kind in kinds for name in parameters_of(kind)))
             for choice in table.choices(known):
                 kind = METHODS[choice.pop("name", "PrimalDual")]
                 with table.blame():
@@ -265,7 +274,7 @@ class _Reader:
         return found
 
     def _horizons(self, values: list[Any]) -> tuple[int, ...]:
-        remedy = "give a whole number ≥ 1, a list or a range of them"
+        remedy = f"give a whole number from 1 to {MOST_ROUNDS:,}, a list or a range of them"
         return tuple(integer("rounds", T, remedy, at_least=1, at_most=MOST_ROUNDS) for T in values)
 
     def _noises(self) -> list[Noise]:
@@ -291,20 +300,14 @@ class _Reader:
         return common
 
     def _made(self, table: Table, kind: Any, choice: dict[str, Any]) -> Any:
-        known = [field.name for field in fields(kind)]
-        for key in choice:
-            if key not in known:
-                table.refuse(key, f"{kind.__name__} has no such parameter; it has {', '.join(known)}")
-        try:
-            return kind(**choice)
-        except TypeError as error:  # a parameter without default is missing
-            table.refuse("name", f"{kind.__name__}: {error}")
+        with table.blame("name"):
+            return made(kind, choice)
 
     def _prior(self, table: Table, values: dict[str, Any]) -> Prior:
         inner = Table(self.document, (*table.path, "prior"), values)
         with inner.blame():
-            made: Prior = self._made(inner, Prior, values)
-        return made
+            prior: Prior = self._made(inner, Prior, values)
+        return prior
 
     def _part(self, table: Table, key: str, value: Any, known: dict[str, Any], base: type, default: str) -> Any:
         """A loss or a regularizer: its name, or a table of its name and parameters; from outside by ``module:name``."""
@@ -312,8 +315,7 @@ class _Reader:
         name = values.pop("name", default)
         inner = Table(self.document, (*table.path, key), value if isinstance(value, dict) else {})
         with table.blame(key):
-            outside = isinstance(name, str) and ":" in name
-            kind = found(key, name, base) if outside else known[known_name(key, name, tuple(known))]
+            kind = kind_of(key, name, known, base)
         with inner.blame():
             return self._made(inner, kind, values)
 
@@ -333,6 +335,7 @@ class _Reader:
         tries = [(tried, rounds) for tried in methods for rounds in tried.horizons]
         for promised in budgets:
             terms = Terms(problem, promised.budget)
+            warn_of_delta(problem, promised.budget)
             before = text_before_method(promised.text, data)
             for tried, rounds in tries:
                 with self._blame(promised.table, tried.table):
@@ -393,7 +396,7 @@ class _Reader:
                 table, "regularizer", choice["regularizer"], REGULARIZERS, Regularizer, "BoxL1"
             )
         if choice.get("loss") not in (None, *losses.NAMES):
-            common["loss"] = self._part(table, "loss", choice["loss"], losses.NAMES | LOSSES, losses.Loss, "logistic")
+            common["loss"] = self._part(table, "loss", choice["loss"], LOSSES, losses.Loss, "logistic")
         title = repr((name, source.parameters, plain_values(common), plain_values(spread)))
         ground = self.grounds.get(title)
         problem: Composite

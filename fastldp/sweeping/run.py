@@ -1,0 +1,149 @@
+"""One run of a sweep, as its file has it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp import html
+from fastldp.errors import StoreError
+from fastldp.privacy.ledger import Ledger
+from fastldp.sweeping.layout import OUTCOMES
+from fastldp.sweeping.loaded import Loaded
+from fastldp.sweeping.parameters import shown
+from fastldp.sweeping.store import ledger_fields
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One run."""
+
+    _loaded: Loaded
+    _row: int
+
+    def __repr__(self) -> str:
+        parameters = self.parameters
+        where = f"{parameters['method']} on {parameters['data']}, rounds = {parameters['rounds']:,}"
+        return f"Run({where}, repetition {self.repetition}, {self.outcome} at round {self._round:,})"
+
+    def _repr_html_(self) -> str:
+        ended = [("repetition", str(self.repetition)), ("outcome", f"{self.outcome} at round {self._round:,}")]
+        last = [("optimality, last", f"{self.optimality[-1]:.4g}")] if self.rounds.size else []
+        return html.table([*((name, shown(value)) for name, value in self.parameters.items()), *ended, *last])
+
+    @property
+    def _round(self) -> int:
+        return int(self._loaded.numbers("round")[self._row])
+
+    @property
+    def _setting(self) -> int:
+        return int(self._loaded.numbers("setting")[self._row])
+
+    def _column(self, name: str) -> NDArray[Any]:
+        return self._loaded.rows("runs", name).row(self._row)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What defines it, but for the repetition."""
+        found = self._loaded.parameters.items()
+        return {name: parameter.of(self._setting) for name, parameter in found if parameter.numbers[self._setting] >= 0}
+
+    @property
+    def repetition(self) -> int:
+        return int(self._loaded.numbers("repetition")[self._row])
+
+    @property
+    def outcome(self) -> str:
+        """``"completed"``, ``"diverged"`` or ``"failed"``."""
+        return OUTCOMES[self._loaded.numbers("outcome")[self._row]]
+
+    @property
+    def message(self) -> str:
+        """What went wrong; empty where nothing did."""
+        return bytes(self._column("message")).decode()
+
+    @property
+    def planned(self) -> NDArray[np.int64]:
+        """The rounds that were to be recorded."""
+        return self._loaded.rows("settings", "rounds").row(self._setting)
+
+    @property
+    def rounds(self) -> NDArray[np.int64]:
+        """Of these the ones that it reached."""
+        return self.planned[: self._column("consensus").size]
+
+    @property
+    def round(self) -> NDArray[np.int64]:
+        """The same as `rounds`."""
+        return self.rounds
+
+    @property
+    def consensus(self) -> Array:
+        return self._column("consensus")
+
+    @property
+    def distance(self) -> Array:
+        return self._column("distance")
+
+    @property
+    def optimality(self) -> Array:
+        """Consensus + distance, at the recorded rounds."""
+        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
+            return np.asarray(self.consensus + self.distance)
+
+    @property
+    def objective(self) -> Array:
+        """NaN where the specification did not ask for it."""
+        return self._measure("objective")
+
+    @property
+    def train_loss(self) -> Array:
+        """Of a network; NaN of any other problem."""
+        return self._measure("train_loss")
+
+    @property
+    def test_accuracy(self) -> Array:
+        """Of a network with test images; NaN of any other problem."""
+        return self._measure("test_accuracy")
+
+    def _measure(self, name: str) -> Array:
+        found = self._column(name)
+        return found if found.size else np.full(self.consensus.size, np.nan)
+
+    @property
+    def models(self) -> Array:
+        """(records, d): the average models, where the specification asked for them."""
+        found = self._column("models")
+        if not found.size:
+            raise StoreError("models along the rounds were not recorded; set models = true in the table [record]")
+        return found.reshape(self.rounds.size, -1)
+
+    @property
+    def x(self) -> Array:
+        """(d,): the final average model; empty where the run did not complete."""
+        return self._column("x")
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What was promised and spent; None for a run without a budget."""
+        variances = self._loaded.rows("settings", "variances").row(self._setting)
+        fields = ledger_fields(self._loaded.texts("ledger")[self._setting], variances)
+        return None if fields is None else Ledger.from_dict(fields)
+
+    @property
+    def seconds(self) -> float:
+        """Its share of the time its blocks took."""
+        return float(self._loaded.numbers("seconds")[self._row])
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Versions, machine, date and specification it was made by, with the data's fingerprint."""
+        session: dict[str, Any] = json.loads(self._loaded.sessions[self._loaded.numbers("session")[self._row]])
+        data: dict[str, Any] = json.loads(self._loaded.texts("provenance")[self._setting])
+        return session | data

@@ -1,0 +1,31 @@
+"""Faults planted in the shipped sources: the audit finds each, or says that it could not have."""
+
+import pytest
+
+import mutants
+from mutants import MUTANTS
+
+# One of each kind, and most of them without kernels to compile.
+QUICK = ("all repetitions", "32-bit seeds", "0.9 of the sensitivity", "clipping left out", "every fifth worker")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in MUTANTS]
+)
+def test_the_audit_says_what_is_wrong(name: str) -> None:
+    found = mutants.run(name)
+    assert mutants.as_expected(name, found), (found["findings"], found["unseen"])
+
+
+def test_the_sound_package_passes_what_finds_the_faults() -> None:
+    """With the same problems, methods, budgets and transcripts as the faults in Python are found with."""
+    subjects = {mutant[4:8] for mutant in MUTANTS.values() if mutant.method != "MLP"}
+    assert len(subjects) > 4
+    for name in ("clipping 10 % lax", "every fifth worker", "the warm start not counted"):
+        found = mutants.audit(MUTANTS[name])
+        assert found.passed, found.summary()
+
+
+def test_there_are_enough_of_them() -> None:
+    assert sum(mutant.seen for mutant in MUTANTS.values()) >= 20
+    assert set(QUICK) <= set(MUTANTS)

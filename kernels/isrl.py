@@ -3,10 +3,11 @@
 With coefficients of every round, all three are one recursion: w is the iterate, a the answer,
 
     p = w + mix (a − w)                       where the gradients are taken
-    w ← P(w + pull (p − w) − step h)          h the mean of the noisy gradients at p, P the projection
+    w ← prox(w + pull (p − w) − step h)       of step·g; h the mean of the noisy gradients at p
     a ← a + share (w − a)
 
 Plain has mix = pull = 0 and share = 1; a tail average the shares 1, 1/2, 1/3, ... in the tail; AC-SA all four.
+The prox is that of the composite AC-SA (Ghadimi and Lan 2012), whose step of round r is α_r/(μ + η_r).
 """
 
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from fastldp.kernels.jit import formula, piece
 from fastldp.kernels.prox import BOX_L1, box_l1, project_row
 from fastldp.kernels.release import TAKERS, keep_release, mean_over_workers, note_failures, release_gradient
 from fastldp.kernels.rounds import STEPS, Steps
-from fastldp.kernels.simd import broadcast, fma, keep_apart, load, store
+from fastldp.kernels.simd import fma, keep_apart, load, store
 
 Floats = NDArray[np.floating[Any]]
 
@@ -43,7 +44,8 @@ class Method(NamedTuple):
     step: Floats  # (1, lanes): not used, but for its type
     shrink: Floats  # (1, lanes): l2
     clip: Floats  # (1, lanes): C
-    size: Floats  # (1, lanes): of the set
+    weight: Floats  # (d, lanes): ω
+    size: Floats  # (1, lanes): the bound of the box, or the radius of the set
     coefficients: Floats  # (rounds of the call, 4, lanes): mix, pull, step, share
 
 
@@ -86,7 +88,7 @@ def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
         h = fma(load(method.shrink, 0), p, mean_over_workers(state.half, j))
         z = fma(pull, p - w, w) - step * h
         if method.prox == BOX_L1:
-            z = box_l1(z, broadcast(0.0, size), size)
+            z = box_l1(z, step * load(method.weight, j), size)
         store(z, state.iterate, 0, j)
         if seen.worker >= 0:
             store(p, seen.broadcasts, now, j)

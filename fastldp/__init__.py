@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastldp import _checkout as _checkout
 from fastldp import datasets, errors, privacy, theory
-from fastldp.algorithms import ISRLDP, DPFedAvg, DPScaffold, PrimalDual
+from fastldp.algorithms import ISRLDP, DPFedAvg, DPScaffNew, DPScaffold, LDPFedEXP, PrimalDual
 from fastldp.auditing import Audit, audit
 from fastldp.errors import FastLDPError
 from fastldp.mlp import MLP
@@ -46,6 +46,7 @@ __all__ = [
     "BoxL1",
     "Budget",
     "DPFedAvg",
+    "DPScaffNew",
     "DPScaffold",
     "Every",
     "Facts",
@@ -53,6 +54,7 @@ __all__ = [
     "Final",
     "L1Ball",
     "L2Ball",
+    "LDPFedEXP",
     "Ledger",
     "Messages",
     "Outcome",

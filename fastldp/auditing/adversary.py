@@ -22,6 +22,7 @@ from fastldp.algorithms.isrl import NoisyDescent
 from fastldp.algorithms.local_steps import LocalSteps
 from fastldp.algorithms.primal_dual import Algorithm1
 from fastldp.algorithms.program import Program
+from fastldp.algorithms.scaffnew import Skipping
 from fastldp.privacy.sampler import spacing
 from fastldp.problem import Problem
 
@@ -128,6 +129,19 @@ def _of_local_steps(program: LocalSteps, problem: Problem, start: Array, view: V
 
 
 @_releases.register
+def _of_skipping(program: Skipping, problem: Problem, start: Array, view: View) -> Iterator[Found]:
+    x = np.tile(start, (view.messages.shape[0], 1))
+    control = np.zeros_like(x)
+    for t in range(view.messages.shape[1]):
+        yield x, view.messages[:, t], 0.0
+        moved = x - program.step * (view.messages[:, t] + problem.l2 * x - control)
+        # Coins are public: where nothing was sent, they said so.
+        answer = view.broadcasts[:, t]
+        x = np.where(np.isnan(answer), moved, answer)
+        control = control + program.probability / program.step * (x - moved)
+
+
+@_releases.register
 def _of_noisy_descent(program: NoisyDescent, problem: Problem, start: Array, view: View) -> Iterator[Found]:
     for t in range(view.messages.shape[1]):
         yield view.broadcasts[:, t], view.messages[:, t], 0.0
@@ -138,7 +152,7 @@ def _query(program: Program, problem: Problem, worker: int, x: Array) -> Array:
     mine = slice(problem.starts[worker], problem.starts[worker + 1])
     rows = problem.rows[mine].toarray() if sparse.issparse(problem.rows) else problem.rows[mine]
     norms = np.sqrt(np.einsum("md,md->m", rows, rows))
-    limits = np.divide(program.threshold(problem), norms, out=np.full(norms.size, np.inf), where=norms > 0)
+    limits = np.divide(program.enforced(problem), norms, out=np.full(norms.size, np.inf), where=norms > 0)
     margins = x @ rows.T
     slopes = expit(margins) if problem.loss == "logistic" else margins - problem.targets[mine]
     return np.asarray(np.clip(slopes, -limits, limits) @ rows / (program.parts(problem) * rows.shape[0]))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fastldp import _checkout as _checkout
 from fastldp import datasets, errors, lanes, privacy, theory
-from fastldp.algorithms import ISRLDP, DPFedAvg, DPScaffold, PrimalDual
+from fastldp.algorithms import ISRLDP, DPFedAvg, DPScaffNew, DPScaffold, LDPFedEXP, PrimalDual
 from fastldp.auditing import Audit, audit
 from fastldp.errors import FastLDPError
 from fastldp.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
@@ -48,6 +48,7 @@ __all__ = [
     "BoxL1",
     "Budget",
     "DPFedAvg",
+    "DPScaffNew",
     "DPScaffold",
     "Every",
     "Facts",
@@ -57,6 +58,7 @@ __all__ = [
     "Huber",
     "L1Ball",
     "L2Ball",
+    "LDPFedEXP",
     "Ledger",
     "Logistic",
     "Loss",

@@ -111,8 +111,8 @@ class Solution:
     K a round for the local methods, whose accounting counts every one, after the warm start's."""
     broadcasts: Array | None
     """(repetitions, T, d): what the server sent, kept with the messages: the average of all messages for `PrimalDual`,
-    the new model for the local methods (after the server's control variate of a warm start), and for `ISRLDP` the
-    point where the round's gradients were taken."""
+    the new model for the local methods (after the server's control variate of a warm start), for `ISRLDP` the point
+    where the round's gradients were taken, and for `DPScaffNew` the new model, or NaN where nothing was sent."""
     ledger: Ledger | None
     """What was promised and spent; None for a solve without a budget, which is not private."""
     status: Status

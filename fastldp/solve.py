@@ -65,7 +65,8 @@ def solve(
     ----------
     budget : the (ε, δ) each worker is promised; None runs without noise, and promises nothing.
     rounds : T. The variances are allocated for this horizon.
-    algorithm : `PrimalDual()`, the paper's method, where it is not given; or `DPFedAvg`, `DPScaffold`, `ISRLDP`.
+    algorithm : `PrimalDual()`, the paper's method, where it is not given; or `ISRLDP`, `DPFedAvg`,
+        `DPScaffold`, `LDPFedEXP`, `DPScaffNew`.
     repetitions : independent runs, each with noise of its own.
     seed : the same run has the same bits under the same seed, on any number of threads, and any other run has other
         noise. None takes a key from the operating system and does not keep it, as a deployment should: who knows the

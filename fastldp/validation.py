@@ -22,6 +22,7 @@ def real(
     above: float = -math.inf,
     at_least: float = -math.inf,
     below: float = math.inf,
+    at_most: float = math.inf,
     error: type[ArgumentError] = ArgumentError,
 ) -> float:
     """A finite real number within the limits."""
@@ -31,7 +32,7 @@ def real(
         number = float(value)
     except OverflowError:
         raise error(argument, value, remedy) from None
-    if not (math.isfinite(number) and number > above and number >= at_least and number < below):
+    if not (math.isfinite(number) and number > above and at_least <= number <= at_most and number < below):
         raise error(argument, value, remedy)
     return number
 

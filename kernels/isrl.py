@@ -3,10 +3,11 @@
 With coefficients of every round, all three are one recursion: w is the iterate, a the answer,
 
     p = w + mix (a − w)                       where the gradients are taken
-    w ← P(w + pull (p − w) − step h)          h the mean of the noisy gradients at p, P the prox of step·g
+    w ← prox(w + pull (p − w) − step h)       of step·g; h the mean of the noisy gradients at p
     a ← a + share (w − a)
 
 Plain has mix = pull = 0 and share = 1; a tail average the shares 1, 1/2, 1/3, ... in the tail; AC-SA all four.
+The prox is that of the composite AC-SA (Ghadimi and Lan 2012), whose step of round r is α_r/(μ + η_r).
 """
 
 from typing import Any, NamedTuple

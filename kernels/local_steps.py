@@ -1,6 +1,7 @@
-"""DP-FedAvg and DP-SCAFFOLD: each round a worker starts at the server's model and takes K noisy steps of its own.
+"""DP-FedAvg, DP-SCAFFOLD and LDP-FedEXP: each round a worker starts at the server's model and takes K noisy steps.
 
-DP-FedAvg is DP-SCAFFOLD whose control variates stay zero. Of a round's releases the k-th has the purpose k.
+DP-FedAvg is DP-SCAFFOLD whose control variates stay zero, and LDP-FedEXP is DP-FedAvg whose server's step is of the
+updates themselves. Of a round's releases the k-th has the purpose k.
 """
 
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from fastldp.kernels.gradient import Samples
 from fastldp.kernels.jit import formula, piece, serial
 from fastldp.kernels.release import TAKERS, Transcript, keep_release, mean_over_workers, note_failures, release_gradient
 from fastldp.kernels.rounds import STEPS, Steps
-from fastldp.kernels.simd import broadcast, fma, keep_apart, load, store
+from fastldp.kernels.simd import broadcast, fma, keep_apart, load, maximum, select, store
 
 Floats = NDArray[np.floating[Any]]
 
@@ -24,6 +25,7 @@ class State(NamedTuple):
     Y: Floats  # (n, d, lanes): the workers' own models y
     control: Floats  # (n, d, lanes): cᵢ
     half: Floats  # (n, d, lanes): what is released of the gradients
+    squares: Floats  # (n, 1, lanes): ‖yᵢ − x‖² after the last local step, where the server extrapolates
     gradient: Floats  # of each share of the workers (see `gradient.Rooms`)
     scaled: Floats
     model: Floats  # (1, d, lanes): the server's x
@@ -36,8 +38,10 @@ class Method(NamedTuple):
 
     local_steps: int  # K
     variates: bool  # whether control variates are kept
+    extrapolates: bool  # whether the server's step is of the updates
     step: Floats  # (1, lanes): η
-    server_step: Floats  # (1, lanes): η_g
+    server_step: Floats  # (1, lanes): η_g, where it is not
+    noise: Floats  # (1, lanes): what noise adds to the mean of ‖yᵢ − x‖²
     shrink: Floats  # (1, lanes): l2
 
 
@@ -46,8 +50,10 @@ class WarmStart(NamedTuple):
 
     local_steps: int
     variates: bool
+    extrapolates: bool
     step: Floats
     server_step: Floats
+    noise: Floats
     shrink: Floats
 
 
@@ -98,16 +104,44 @@ def _visit_workers(
                 moved = load(state.model, 0, j) - load(state.Y, i, j)
                 kept = load(state.control, i, j) - load(state.server_control, 0, j)
                 store(kept + moved / rate, state.control, i, j)
+        if method.extrapolates:
+            _store_square(i, state)
+
+
+@formula
+def _store_square(i: int, state: Any) -> None:
+    """‖yᵢ − x‖² of worker i."""
+    square = broadcast(0.0, load(state.model, 0, 0))
+    for j in range(state.Y.shape[1]):
+        moved = load(state.Y, i, j) - load(state.model, 0, j)
+        square = fma(moved, moved, square)
+    store(square, state.squares, i, 0)
+
+
+@formula
+def _server_step(state: Any, method: Any) -> Any:
+    """η_g: given, or max{1, (mean ‖Δᵢ‖² − noise)/(2‖Δ̄‖²)} of the updates Δᵢ = yᵢ − x."""
+    given = load(method.server_step, 0)
+    if not method.extrapolates:
+        return given
+    square = broadcast(0.0, given)
+    for j in range(state.Y.shape[1]):
+        moved = mean_over_workers(state.Y, j) - load(state.model, 0, j)
+        square = fma(moved, moved, square)
+    spread = mean_over_workers(state.squares, 0) - load(method.noise, 0)
+    # Where nobody moves any step will do.
+    return select(square > 0.0, maximum(1.0, spread / (2.0 * square)), broadcast(1.0, given))
 
 
 @formula
 def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
     """The server: x moves by η_g times the mean of y − x; c becomes the mean of the cᵢ, as it was before."""
     rate = load(method.step, 0) * float(method.local_steps)
+    server_step = _server_step(state, method)
     for j in range(state.Y.shape[1]):
         x = load(state.model, 0, j)
         moved = mean_over_workers(state.Y, j) - x
-        store(x + load(method.server_step, 0) * moved, state.model, 0, j)
+        store(x + server_step * moved, state.model, 0, j)
         if method.variates:
             store(-moved / rate, state.server_control, 0, j)
         if seen.worker >= 0:

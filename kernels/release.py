@@ -13,6 +13,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from fastldp.kernels.chacha import chacha20, load_key
 from fastldp.kernels.gaussian import ENDS, WORDS, normals_of, store_draw, store_group, store_words
 from fastldp.kernels.gradient import store_gradient
 from fastldp.kernels.jit import formula, piece, serial
@@ -20,6 +21,7 @@ from fastldp.kernels.privatize import EXACT, on_grid, privatize
 from fastldp.kernels.simd import (
     all_lanes,
     broadcast,
+    convert,
     fma,
     keep_apart,
     lane,
@@ -223,6 +225,33 @@ def _rounds_ahead(t: Any, i: Any, release: Any) -> Any:
         store(group, release.drawn, i)
         rounds = lane_numbers(words_like(load(release.normals, 0, 0))) + np.uint32(group * lanes)
         store_draw(release.normals, release.dithers, i, release.keys, rounds, i, 0, True)
+
+
+# What all may know of a run's randomness has a purpose that no noise has: local steps count up to it.
+PUBLIC = 2**32 - 1
+# How many bits of a word are taken for it: as many as single precision holds.
+PUBLIC_BITS = 24
+
+
+def public_bits(t: Any, release: Any, like: Any) -> Any:
+    """A whole number below 2²⁴ of every run, each as likely, in the type of `like`: that of round t."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(public_bits, inline="always")
+def _by_lanes_of_release(t: Any, release: Any, like: Any) -> Any:
+    return _bits_of_runs if release.instance_class is Release else _bits_of_run
+
+
+def _bits_of_runs(t: Any, release: Any, like: Any) -> Any:
+    key = load_key(words_like(like), release.keys)
+    return convert(chacha20(key, 0, t, 0, PUBLIC)[0] >> (32 - PUBLIC_BITS), like)
+
+
+def _bits_of_run(t: Any, release: Any, like: Any) -> Any:
+    lanes = load(release.normals, 0, 0)  # for its type: the key is the same in all
+    key = load_key(words_like(lanes), release.keys)
+    return lane(convert(chacha20(key, 0, t, 0, PUBLIC)[0] >> (32 - PUBLIC_BITS), lanes), 0)
 
 
 @serial

@@ -70,6 +70,8 @@ SPECS: list[Tree] = [
         "method": [
             {"name": "DPFedAvg", "step": 0.1, "local_steps": [1, 2], "clip": 0.5, "server_step": 1.5},
             {"name": "DPScaffold", "step": 0.1, "local_steps": 2, "warm_start": [False, True]},
+            {"name": "LDPFedEXP", "step": 0.1, "local_steps": 2, "clip": 0.5},
+            {"name": "DPScaffNew", "step": 0.1, "probability": [0.5, 1.0]},
             {"name": ["ISRLDP"], "step": 0.1, "accelerated": True},
             {"name": "ISRLDP", "step": 0.1, "tail_average": 2, "clip": 0.5},
         ],

@@ -629,6 +629,48 @@ def fedavg(
     return Averaging(x, local)
 
 
+def extrapolation(moves: Array, noise: float) -> float:
+    """FedExP's η_g = max{1, mean_i ‖Δ_i‖²/(2‖Δ̄‖²)}, what noise adds to the mean of the squares taken off."""
+    n = len(moves)
+    mean = squared_norm(np.asarray(sum(moves) / n))
+    return max(1.0, (sum(squared_norm(move) for move in moves) / n - noise) / (2.0 * mean)) if mean > 0.0 else 1.0
+
+
+def fedexp(
+    shards: Shards,
+    loss: Loss,
+    l2: float,
+    x0: Array,
+    step: float,
+    local_steps: int,
+    deviations: Array,
+    rounds: int,
+    seed: int,
+    repetition: int,
+    gridded: bool = True,
+    clip: float = math.inf,
+) -> Averaging:
+    """LDP-FedEXP: a round of DP-FedAvg, then x ← x + η_g Δ̄ with η_g of the noisy updates Δ_i = y_i − x.
+
+    The noise of a worker's K releases adds Kη²dσ_i² to ‖Δ_i‖².
+    """
+    n, d = len(shards), len(x0)
+    x, local = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
+    x[0] = x0
+    noise = sum(local_steps * step**2 * d * float(deviation) ** 2 for deviation in deviations) / n
+    for t in range(rounds):
+        for i in range(n):
+            y = x[t]
+            for k in range(local_steps):
+                at = Address(seed, repetition, i, t + 1, d, k)
+                h = released_gradient(loss, shards[i], y, 1, float(deviations[i]), at, gridded, clip)
+                y = y - step * (h + l2 * y)
+            local[t, i] = y
+        moves = local[t] - x[t]
+        x[t + 1] = x[t] + extrapolation(moves, noise) * (sum(moves) / n)
+    return Averaging(x, local)
+
+
 class Scaffold(NamedTuple):
     """As Averaging, with the control variates c_i^t and c^t, t = 1..T+1."""
 
@@ -704,7 +746,7 @@ def isrl(
     gridded: bool = True,
     clip: float = math.inf,
 ) -> Releases:
-    """ISRL-DP: x ← P(x − η mean_i(∇f_i(x) + noise)), P the projection of g where there is one."""
+    """ISRL-DP: x ← prox_{ηg}(x − η mean_i(∇f_i(x) + noise)); the projection where g is a set."""
     n, d = len(shards), len(x0)
     x, messages = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
     x[0] = x0
@@ -739,8 +781,8 @@ def isrl_accelerated(
 ) -> Releases:
     """Accelerated ISRL-DP (Lowy and Razaviyayn 2023), one stage of Ghadimi and Lan's AC-SA (2012).
 
-    α_r = 2/(r+1), η_r = 4υ/(r(r+1)); w_md mixes w_ag and w; w minimises over the set of g
-    α[⟨h, w⟩ + (μ/2)‖w_md − w‖²] + ½[(1−α)μ + η]‖w_old − w‖²; w_ag ← αw + (1−α)w_ag.
+    α_r = 2/(r+1), η_r = 4υ/(r(r+1)); w_md mixes w_ag and w; w minimises
+    α[⟨h, w⟩ + g(w) + (μ/2)‖w_md − w‖²] + ½[(1−α)μ + η]‖w_old − w‖²; w_ag ← αw + (1−α)w_ag.
     """
     n, d = len(shards), len(x0)
     x, messages = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
@@ -756,6 +798,66 @@ def isrl_accelerated(
         w = g.prox((alpha * mu * md + pull * w - alpha * h) / (mu + eta), alpha / (mu + eta))
         x[t + 1] = alpha * w + (1.0 - alpha) * x[t]
     return Releases(x, messages)
+
+
+class Skipping(NamedTuple):
+    """The server's models x^t and the workers' control variates h_i^t, t = 1..T+1, and when they communicated."""
+
+    x: Array  # (T+1, d)
+    control: Array  # (T+1, n, d)
+    coins: npt.NDArray[np.bool_]  # (T,)
+
+
+# The purpose of a coin: no release has it.
+COIN = 2**32 - 1
+
+
+def coin(seed: int, repetition: int, round_: int, probability: float) -> bool:
+    """Whether the 24 leading bits at an address are below p·2²⁴: worker 0's of this round, for this purpose."""
+    word = chacha20_block(key_of(seed, repetition), (0, round_, 0, COIN))[0]
+    return word >> 8 < probability * 2**24
+
+
+def scaffnew(
+    shards: Shards,
+    loss: Loss,
+    l2: float,
+    g: Regularizer,
+    x0: Array,
+    step: float,
+    probability: float,
+    deviations: Array,
+    rounds: int,
+    seed: int,
+    repetition: int,
+    gridded: bool = True,
+    clip: float = math.inf,
+) -> Skipping:
+    """ProxSkip (Mishchenko et al. 2022, Algorithm 1) on Σ_i f_i(x_i) + ψ, ψ = n·g where all x_i agree, with noise.
+
+    x̂_i = x_i − γ(∇f_i(x_i) + noise − h_i); where the coin says so x_i = prox_{(γ/p)g}(mean_j x̂_j − (γ/p)h_j), else
+    x_i = x̂_i; and h_i += (p/γ)(x_i − x̂_i). For g = 0 the h_i sum to zero: Scaffnew. p is taken as the coins have it.
+    """
+    n, d, p = len(shards), len(x0), math.ceil(probability * 2**24) / 2**24
+    model, control = np.zeros((rounds + 1, d)), np.zeros((rounds + 1, n, d))
+    coins = np.zeros(rounds, dtype=np.bool_)
+    model[0] = x0
+    x = np.tile(x0, (n, 1))
+    for t in range(rounds):
+        moved = np.zeros((n, d))
+        for i in range(n):
+            at = Address(seed, repetition, i, t + 1, d)
+            h = released_gradient(loss, shards[i], x[i], 1, float(deviations[i]), at, gridded, clip)
+            moved[i] = x[i] - step * (h + l2 * x[i] - control[t, i])
+        coins[t] = coin(seed, repetition, t + 1, p)
+        if coins[t]:
+            model[t + 1] = g.prox(sum(moved[j] - step / p * control[t, j] for j in range(n)) / n, step / p)
+            x = np.tile(model[t + 1], (n, 1))
+        else:
+            model[t + 1] = model[t]
+            x = moved
+        control[t + 1] = control[t] + p / step * (x - moved)
+    return Skipping(model, control, coins)
 
 
 # --------------------------------------------------------------------------- data: LIBSVM's text format

@@ -35,6 +35,8 @@ METHODS = {
     "primal_dual": 'name = "PrimalDual"\nallocation = ["dynamic", "static"]',
     "fedavg": 'name = "DPFedAvg"\nstep = [0.1, 0.2]\nlocal_steps = 3',
     "scaffold": 'name = "DPScaffold"\nstep = 0.1\nlocal_steps = 2\nwarm_start = [false, true]',
+    "fedexp": 'name = "LDPFedEXP"\nstep = [0.1, 0.2]\nlocal_steps = 2',
+    "scaffnew": 'name = "DPScaffNew"\nstep = 0.3\nprobability = [0.2, 0.7]',
     "isrl": 'name = "ISRLDP"\nstep = [0.1, 0.3]',
     "accelerated": 'name = "ISRLDP"\nstep = 0.1\naccelerated = true',
     "averaged": 'name = "ISRLDP"\nstep = 0.2\ntail_average = 20',

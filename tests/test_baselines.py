@@ -1,5 +1,6 @@
 """The baselines: noisy trajectories are the oracle's, methods agree where they should, ledgers count all releases."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,23 @@ import cases
 import fastldp as fl
 import naive
 from fastldp import engine
+from fastldp.algorithms import schedule
 from fastldp.algorithms.isrl import NoisyDescent
+from fastldp.algorithms.local_steps import MOST_LOCAL_STEPS
 from fastldp.errors import ArgumentError
+from fastldp.privacy import Sensitivity
 
 BUDGET = fl.Budget(1.0, 1e-4)
-Method = fl.DPFedAvg | fl.DPScaffold | fl.ISRLDP
+Method = fl.DPFedAvg | fl.DPScaffold | fl.LDPFedEXP | fl.DPScaffNew | fl.ISRLDP
 METHODS: dict[str, Method] = {
     "fedavg": fl.DPFedAvg(0.3, 3),
     "fedavg_clipped": fl.DPFedAvg(0.3, 3, clip=0.7, server_step=0.6),
     "scaffold": fl.DPScaffold(0.3, 3, clip=0.7, server_step=0.6),
     "scaffold_warm": fl.DPScaffold(0.2, 2, warm_start=True),
+    "fedexp": fl.LDPFedEXP(0.3, 3),
+    "fedexp_clipped": fl.LDPFedEXP(0.2, 1, clip=0.7),
+    "scaffnew": fl.DPScaffNew(0.3, 0.3),
+    "scaffnew_clipped": fl.DPScaffNew(0.3, 0.75, clip=0.7),
     "isrl": fl.ISRLDP(0.5),
     "isrl_clipped": fl.ISRLDP(0.5, clip=0.7),
     "isrl_tail": fl.ISRLDP(0.5, tail_average=3),
@@ -44,6 +52,12 @@ def answers(case: cases.Case, method: Method, deviations: Any, seed: int, repeti
         tail = [x[: t + 2] for t in range(rounds)]
         begins = rounds - max(method.tail_average, 1)
         return np.array([naive.tail_mean(part, max(1, t + 1 - begins)) for t, part in enumerate(tail)])
+    if isinstance(method, fl.DPScaffNew):
+        given = case.shards, case.loss, case.l2, case.g, x0
+        return naive.scaffnew(*given, method.step, method.probability, *common, gridded, clip).x[1:]
+    if isinstance(method, fl.LDPFedEXP):
+        given_two = case.shards, case.loss, case.l2, x0, method.step, method.local_steps
+        return naive.fedexp(*given_two, *common, gridded, clip).x[1:]
     steps = method.step, method.local_steps, method.server_step
     given_local = case.shards, case.loss, case.l2, x0, *steps
     if isinstance(method, fl.DPFedAvg):
@@ -75,19 +89,20 @@ def test_trajectories_are_the_oracles(name: str, sizes: str, layout: str, repeti
         np.testing.assert_array_equal(run.workers[last], np.tile(run.means[last, -1], (case.problem.n, 1)))
 
 
-@pytest.mark.parametrize("name", ["box", "l2_ball", "l1_ball", "simplex"])
-@pytest.mark.parametrize("method", ["isrl", "isrl_accelerated", "isrl_tail"])
-def test_isrl_projects(name: str, method: str) -> None:
+@pytest.mark.parametrize("name", ["box", "l2_ball", "l1_ball", "simplex", "box_l1", "box_l1_vector"])
+@pytest.mark.parametrize("method", ["isrl", "isrl_accelerated", "isrl_tail", "scaffnew"])
+@pytest.mark.parametrize("repetitions", [1, 20])
+def test_proximal_steps(name: str, method: str, repetitions: int) -> None:
     case = cases.make(name, loss="squared", gradient_bound=0.8)
-    run = fl.solve(
-        case.problem, BUDGET, rounds=ROUNDS, algorithm=METHODS[method], repetitions=2, seed=5, common_noise=True
-    )
-    clipped = fl.ISRLDP(0.5, 0.8, METHODS[method].accelerated, METHODS[method].tail_average)  # type: ignore[union-attr]
-    expected = answers(case, clipped, deviations_of(run, 3), 5, 1, ROUNDS)
-    np.testing.assert_allclose(run.means[1], expected, rtol=1e-10, atol=1e-11)
+    given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": METHODS[method], "seed": 5, "common_noise": True}
+    for budget in (BUDGET, None):
+        run = fl.solve(case.problem, budget, repetitions=repetitions, record=fl.Every(1), **given)
+        clipped = replace(METHODS[method], clip=0.8)
+        expected = answers(case, clipped, deviations_of(run, 3), 5, repetitions - 1, ROUNDS)
+        np.testing.assert_allclose(run.means[-1], expected, rtol=1e-10, atol=1e-11)
 
 
-@pytest.mark.parametrize("name", ["fedavg_clipped", "scaffold_warm", "isrl_tail"])
+@pytest.mark.parametrize("name", ["fedavg_clipped", "scaffold_warm", "fedexp", "isrl_tail", "scaffnew"])
 def test_single_precision(name: str) -> None:
     case, method = cases.make("zero", dtype="float32"), METHODS[name]
     run = fl.solve(case.problem, BUDGET, rounds=ROUNDS, algorithm=method, repetitions=18, seed=5, common_noise=True)
@@ -116,7 +131,14 @@ def test_bits_depend_on_nothing_but_the_seed(name: str, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     ("name", "releases"),
-    [("fedavg", 3 * ROUNDS), ("scaffold", 3 * ROUNDS), ("scaffold_warm", 2 * ROUNDS + 2), ("isrl", ROUNDS)],
+    [
+        ("fedavg", 3 * ROUNDS),
+        ("scaffold", 3 * ROUNDS),
+        ("scaffold_warm", 2 * ROUNDS + 2),
+        ("fedexp", 3 * ROUNDS),
+        ("scaffnew", ROUNDS),
+        ("isrl", ROUNDS),
+    ],
 )
 @pytest.mark.parametrize("accounting", ["zcdp", "gdp"])
 def test_ledgers_count_every_release(name: str, releases: int, accounting: str) -> None:
@@ -168,7 +190,7 @@ def test_without_noise_and_with_one_local_step_all_are_gradient_descent() -> Non
     for _ in range(30):
         x = x - step * problem.gradient(x)
         expected.append(x)
-    for method in (fl.DPFedAvg(step, 1), fl.ISRLDP(step), fl.DPScaffold(step, 1)):
+    for method in (fl.DPFedAvg(step, 1), fl.ISRLDP(step), fl.DPScaffold(step, 1), fl.DPScaffNew(step, 1.0)):
         run = fl.solve(problem, rounds=30, algorithm=method, record=fl.Every(1))
         # Of SCAFFOLD too: the mean of the control variates' corrections is zero.
         np.testing.assert_allclose(run.means[0], expected, rtol=1e-11, atol=1e-13)
@@ -200,12 +222,10 @@ def test_acceleration_is_faster() -> None:
 
 def test_refusals() -> None:
     nonsmooth = cases.make("box_l1").problem
-    for method in (fl.DPFedAvg(0.1, 2), fl.DPScaffold(0.1, 2)):
+    for method in (fl.DPFedAvg(0.1, 2), fl.DPScaffold(0.1, 2), fl.LDPFedEXP(0.1, 2)):
         for problem in (nonsmooth, cases.make("l2_ball").problem):
             with pytest.raises(ArgumentError, match="no proximal step"):
                 fl.solve(problem, BUDGET, rounds=3, algorithm=method)
-    with pytest.raises(ArgumentError, match="projects onto sets only"):
-        fl.solve(nonsmooth, BUDGET, rounds=3, algorithm=fl.ISRLDP(0.1))
     with pytest.raises(ArgumentError, match="only 3 rounds"):
         fl.solve(cases.make("zero").problem, rounds=3, algorithm=fl.ISRLDP(0.1, tail_average=4))
     with pytest.raises(ArgumentError, match="give an instance"):
@@ -221,6 +241,16 @@ def test_refusals() -> None:
         (lambda: fl.DPFedAvg(0.1, 2, clip=-1.0), "clip"),
         (lambda: fl.DPFedAvg(0.1, 2, server_step=np.inf), "server_step"),
         (lambda: fl.DPScaffold(0.1, 2, warm_start=1), "warm_start"),  # type: ignore[arg-type]
+        (lambda: fl.LDPFedEXP("planned", 2), "step"),  # type: ignore[arg-type]
+        (lambda: fl.LDPFedEXP(0.1, 0), "local_steps"),
+        (lambda: fl.LDPFedEXP(0.1, 2, clip=np.nan), "clip"),
+        (lambda: fl.DPScaffNew(-0.1, 0.5), "step"),
+        (lambda: fl.DPScaffNew("planned", 0.5), "step"),  # type: ignore[arg-type]
+        (lambda: fl.DPScaffNew(0.1, 0.0), "probability"),
+        (lambda: fl.DPScaffNew(0.1, 1.0000001), "probability"),
+        (lambda: fl.DPScaffNew(0.1, np.nan), "probability"),
+        (lambda: fl.DPScaffNew(0.1, True), "probability"),
+        (lambda: fl.DPScaffNew(0.1, 0.5, clip=0.0), "clip"),
         (lambda: fl.ISRLDP(np.nan), "step"),
         (lambda: fl.ISRLDP(0.1, accelerated="yes"), "accelerated"),  # type: ignore[arg-type]
         (lambda: fl.ISRLDP(0.1, tail_average=-1), "tail_average"),
@@ -250,20 +280,147 @@ def test_a_clipping_threshold_makes_the_squared_loss_private() -> None:
 
 def test_divergence_is_seen() -> None:
     problem = cases.make("zero", loss="squared").problem
-    for method in (fl.DPFedAvg(1e6, 3), fl.ISRLDP(1e6)):
+    for method in (fl.DPFedAvg(1e6, 3), fl.LDPFedEXP(1e6, 3), fl.DPScaffNew(1e6, 0.5), fl.ISRLDP(1e6)):
         with pytest.raises(fl.errors.DivergedError):
             fl.solve(problem, rounds=200, algorithm=method, repetitions=2)
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
-def test_audits_pass(name: str) -> None:
-    g = fl.Box(0.25) if isinstance(METHODS[name], fl.ISRLDP) else fl.Zero()
+def audited(name: str, transcripts: int) -> fl.Audit:
+    """An attack on a small problem, with a prox where the method has one."""
+    g = fl.BoxL1(0.05, 0.25) if isinstance(METHODS[name], fl.ISRLDP | fl.DPScaffNew) else fl.Zero()
     A = np.array([[0.6, 0.8], [-1.0, 0.0], [0.0, 1.0], [0.8, -0.6], [0.6, -0.8], [1.0, 0.0]])
     problem = fl.Problem(A, [1, -1, 1, 1, -1, 1], workers=2, l2=1.0, regularizer=g, gradient_bound=1.0)
-    found = fl.audit(problem, fl.Budget(2.0, 1e-3), rounds=4, algorithm=METHODS[name], transcripts=8000, seed=1)
+    given: dict[str, Any] = {"rounds": 4, "algorithm": METHODS[name], "transcripts": transcripts, "seed": 1}
+    return fl.audit(problem, fl.Budget(2.0, 1e-3), **given)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_audits_pass(name: str) -> None:
+    found = audited(name, 8000)
     assert found.passed, found.summary()
     assert 0 < found.power <= found.ledger_power * (1 + 1e-12)
     assert 0 < found.shown_epsilon < found.exact_epsilon
+
+
+@pytest.mark.parametrize("name", ["fedexp", "scaffnew", "isrl", "isrl_accelerated"])
+def test_audits_notice_half_the_sensitivity(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = schedule.released
+
+    def halved(problem: fl.Problem, bound: float, parts: int) -> Sensitivity:
+        whole = right(problem, bound, parts)
+        return Sensitivity(whole.query / 2, whole.arithmetic)
+
+    monkeypatch.setattr(schedule, "released", halved)
+    found = audited(name, 8000)
+    assert not found.passed
+    assert "more than the sensitivity in the ledger" in found.summary()
+
+
+@pytest.mark.parametrize("g", ["box_l1", "box_l1_vector", "simplex"])
+@pytest.mark.parametrize("name", ["isrl", "scaffnew"])
+def test_proximal_methods_reach_the_optimum_of_a_nonsmooth_problem(name: str, g: str) -> None:
+    """Heterogeneous shards; of DPScaffNew whatever the coins."""
+    problem = cases.make(g, sizes=SIZES["unequal"]).problem
+    run = fl.solve(problem, rounds=3000, algorithm=METHODS[name], repetitions=3, seed=1, record=fl.Final())
+    assert (run.optimality[:, -1] < 1e-16).all()
+    # The answer is what a prox gave: it has the optimum's zeros, which are certified up to rounding only.
+    np.testing.assert_array_equal(run.x[0] == 0, np.abs(problem.optimum()) < 1e-11)
+
+
+def test_the_accelerated_method_reaches_the_optimum_of_a_nonsmooth_problem() -> None:
+    problem, method = cases.make("box_l1").problem, fl.ISRLDP(0.5, accelerated=True)
+    assert fl.solve(problem, rounds=4000, algorithm=method, record=fl.Final()).optimality[0, -1] < 1e-8
+    # Without strong convexity the objective is at most 2υ‖x⁰ − x*‖²/(T(T + 1)) off, υ = 1/(2η) ≥ L.
+    flat = cases.make("box_l1", l2=0.0).problem
+    assert flat.n * flat.smoothness <= 1 / (2 * 0.5)
+    run = fl.solve(flat, rounds=1000, algorithm=method, record=fl.Every(10))
+    gaps = run.objective[0] - flat.objective(flat.optimum())
+    assert (gaps <= 2 * np.sum(flat.optimum() ** 2) / (run.rounds * (run.rounds + 1))).all()
+
+
+def test_fedexp_takes_longer_steps_where_workers_agree_on_the_optimum() -> None:
+    """All samples can be fitted at once, by workers who know features of their own each: there FedExP is at home."""
+    rng = np.random.default_rng(0)
+    A = np.vstack([np.pad(rng.standard_normal((3, 2)), ((0, 0), (2 * i, 8 - 2 * i))) for i in range(5)])
+    problem = fl.Problem(A, A @ rng.standard_normal(10), workers=5, loss="squared")
+    extrapolated = fl.solve(problem, rounds=1000, algorithm=fl.LDPFedEXP(0.1, 5), record=fl.Every(10))
+    averaged = fl.solve(problem, rounds=1000, algorithm=fl.DPFedAvg(0.1, 5), record=fl.Every(10))
+    assert extrapolated.optimality[0, -1] < 1e-8
+    assert extrapolated.optimality[0, -1] < 1e-3 * averaged.optimality[0, -1]
+    # Updates that share no feature make mean ‖Δᵢ‖² n times ‖Δ̄‖².
+    given = fl.solve(problem, rounds=1000, algorithm=fl.DPFedAvg(0.1, 5, server_step=5 / 2), record=fl.Every(10))
+    np.testing.assert_allclose(extrapolated.means, given.means, rtol=1e-9, atol=1e-11)
+
+
+def test_fedexp_takes_the_noise_off() -> None:
+    """Workers who have the same data differ by noise alone: were it not taken off, the server's step would be n/2."""
+    n, d = 40, 30
+    rng = np.random.default_rng(0)
+    A = np.tile(rng.standard_normal((5, d)), (n, 1))
+    b = np.tile(np.where(rng.random(5) < 0.5, -1.0, 1.0), n)
+    problem = fl.Problem(A, b, workers=n, l2=0.1)
+    run = fl.solve(
+        problem, BUDGET, rounds=1, algorithm=fl.LDPFedEXP(0.1, 1), repetitions=200, seed=3, common_noise=True
+    )
+    mean = fl.solve(
+        problem, BUDGET, rounds=1, algorithm=fl.DPFedAvg(0.1, 1), repetitions=200, seed=3, common_noise=True
+    )
+    steps = np.linalg.norm(run.x, axis=1) / np.linalg.norm(mean.x, axis=1)
+    # (mean ‖Δᵢ‖² − noise)/‖Δ̄‖² has mean zero or so, and deviations of √(2n/d).
+    assert (steps >= 1 - 1e-12).all()
+    assert np.mean(steps > 1 + 1e-9) < 0.3
+    assert steps.max() < n / 6
+
+
+def test_workers_who_do_not_move_leave_the_server_where_it_is() -> None:
+    """0/0 is no step."""
+    problem = fl.Problem(np.eye(4), np.zeros(4), workers=2, loss="squared")
+    run = fl.solve(problem, rounds=3, algorithm=fl.LDPFedEXP(0.1, 2), repetitions=2)
+    np.testing.assert_array_equal(run.x, 0.0)
+
+
+def test_coins_are_the_keys_and_come_as_often_as_they_should() -> None:
+    """Of every repetition its own, for all workers the same; seen where the server sends something."""
+    given: dict[str, Any] = {"rounds": 400, "repetitions": 20, "common_noise": True}
+    for p in (0.01, 0.3, 1.0):
+        method = fl.DPScaffNew(0.01, p)
+        sent = []
+        for dtype in ("float64", "float32"):
+            problem = cases.make("zero", sizes=(2, 1), dtype=dtype).problem
+            run = fl.solve(problem, BUDGET, algorithm=method, seed=5, record=[fl.Final(), fl.Messages(0)], **given)
+            assert run.broadcasts is not None
+            sent.append(~np.isnan(run.broadcasts[:, :, 0]))
+        np.testing.assert_array_equal(sent[0], sent[1])
+        for repetition in (0, 19):
+            expected = [naive.coin(5, repetition, t, p) for t in range(1, 401)]
+            np.testing.assert_array_equal(sent[0][repetition], expected)
+        assert abs(sent[0].mean() - p) <= 5 * np.sqrt(p * (1 - p) / 8000)
+
+
+def test_coins_know_no_noise() -> None:
+    """The address of a coin is that of no release: worker, round and block are, but not the purpose."""
+    assert naive.COIN == MOST_LOCAL_STEPS
+    # The k-th release of a round has the purpose k, below the number of local steps.
+    assert fl.DPFedAvg(0.1, MOST_LOCAL_STEPS).local_steps - 1 < naive.COIN
+
+
+def test_scaffnew_that_always_communicates_is_isrl() -> None:
+    problem = cases.make("box_l1", sizes=SIZES["unequal"]).problem
+    given: dict[str, Any] = {"rounds": 30, "seed": 5, "common_noise": True, "record": fl.Every(1)}
+    always = fl.solve(problem, BUDGET, algorithm=fl.DPScaffNew(0.4, 1.0), **given)
+    plain = fl.solve(problem, BUDGET, algorithm=fl.ISRLDP(0.4), **given)
+    np.testing.assert_allclose(always.means, plain.means, rtol=1e-9, atol=1e-11)
+
+
+def test_squared_losses_are_clipped_where_local_steps_leave_the_set() -> None:
+    """B holds in the box only, and workers go on from outside of it: kernels enforce it, and the adversary knows."""
+    A = np.array([[0.6, 0.8], [-1.0, 0.0], [0.0, 1.0], [0.8, -0.6]])
+    given: dict[str, Any] = {"workers": 2, "loss": "squared", "regularizer": fl.Box(0.1)}
+    problem, other = fl.Problem(A, [0.5, -0.5, 0.5, 0.5], **given), fl.Problem(A, [0.4, -0.5, 0.5, 0.5], **given)
+    assert problem.gradient_bound == other.gradient_bound
+    method = fl.DPScaffNew(0.5, 0.2)
+    found = fl.audit(problem, fl.Budget(8.0, 1e-2), rounds=6, neighbour=other, algorithm=method, transcripts=4000)
+    assert found.passed, found.summary()
 
 
 def test_with_strong_convexity_the_accelerated_method_forgets_its_step() -> None:

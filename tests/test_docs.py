@@ -42,6 +42,8 @@ def test_the_public_functions_have_examples() -> None:
         fastldp.grid,
         fastldp.DPFedAvg,
         fastldp.DPScaffold,
+        fastldp.LDPFedEXP,
+        fastldp.DPScaffNew,
         fastldp.ISRLDP,
     ):
         assert ">>>" in (subject.__doc__ or ""), subject

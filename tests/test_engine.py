@@ -190,7 +190,15 @@ def test_a_run_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "method", [fl.PrimalDual(), fl.DPScaffold(0.05, 2), fl.ISRLDP(0.05, accelerated=True)], ids=repr
+    "method",
+    [
+        fl.PrimalDual(),
+        fl.DPScaffold(0.05, 2),
+        fl.LDPFedEXP(0.05, 2),
+        fl.DPScaffNew(0.05, 0.3),
+        fl.ISRLDP(0.05, accelerated=True),
+    ],
+    ids=repr,
 )
 def test_records_are_the_same_whether_one_call_makes_them_all(method: Any) -> None:
     problem = cases.make("zero", sizes=UNEQUAL).problem

@@ -68,7 +68,15 @@ def most() -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    "method", [fl.PrimalDual(), fl.DPScaffold(0.05, 2), fl.ISRLDP(0.05, accelerated=True)], ids=repr
+    "method",
+    [
+        fl.PrimalDual(),
+        fl.DPScaffold(0.05, 2),
+        fl.LDPFedEXP(0.05, 2),
+        fl.DPScaffNew(0.05, 0.3),
+        fl.ISRLDP(0.05, accelerated=True),
+    ],
+    ids=repr,
 )
 def test_rounds_have_the_same_bits_on_fewer_threads_than_shares(method: Any, most: int) -> None:
     """One thread goes through the rounds for all; the others' turns come when nothing is left to do."""

@@ -226,6 +226,39 @@ def test_fedavg_and_scaffold_are_the_oracles() -> None:
     np.testing.assert_allclose(run.x[0], varied.x[-1], atol=TOLERANCE)
 
 
+def test_fedexp_and_scaffnew_are_the_oracles() -> None:
+    problem = make(l2=0.02)
+    rest: dict[str, Any] = {"seed": 5, "repetition": 0, "clip": 0.8}
+    run = fl.solve(problem, BUDGET, rounds=3, algorithm=fl.LDPFedEXP(0.3, 2), seed=5, common_noise=True)
+    deviations = noise_of(run, problem, 6)[:, 0]
+    reference = naive.fedexp(shards(), WIDTHS, 0.02, problem.start(), 0.3, 2, deviations, 3, **rest)
+    np.testing.assert_allclose(run.x[0], reference.x[-1], atol=TOLERANCE)
+    problem = make(regularizer=fl.BoxL1(1e-3, 2.0), l2=0.02)
+    method = fl.DPScaffNew(0.3, 0.5)
+    run = fl.solve(problem, BUDGET, rounds=6, algorithm=method, seed=5, common_noise=True, record=fl.Every(1))
+    x0 = problem.regularizer.prox(problem.start(), 0.0)
+    given = shards(), WIDTHS, 0.02, naive.box_l1(1e-3, 2.0), x0, 0.3, 0.5
+    skipped = naive.scaffnew(*given, noise_of(run, problem, 6)[:, 0], 6, **rest)
+    assert 0 < skipped.coins.sum() < 6
+    np.testing.assert_allclose(run.means[0], skipped.x[1:], atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("accelerated", [False, True])
+def test_isrl_takes_the_prox_of_the_paper(accelerated: bool) -> None:
+    problem = make(regularizer=fl.BoxL1(1e-3, 2.0), l2=0.02)
+    method = fl.ISRLDP(0.3, accelerated=accelerated)
+    run = fl.solve(problem, BUDGET, rounds=4, algorithm=method, seed=5, common_noise=True)
+    x0 = problem.regularizer.prox(problem.start(), 0.0)
+    given = shards(), WIDTHS, 0.02, naive.box_l1(1e-3, 2.0), x0
+    rest: dict[str, Any] = {"deviations": noise_of(run, problem, 4)[:, 0], "rounds": 4, "clip": 0.8}
+    rest |= {"seed": 5, "repetition": 0}
+    if accelerated:
+        reference = naive.isrl_accelerated(*given, 1 / 0.6, 0.02, **rest)
+    else:
+        reference = naive.isrl(*given, 0.3, **rest)
+    np.testing.assert_allclose(run.x[0], reference.x[-1], atol=TOLERANCE)
+
+
 def test_isrl_is_the_oracles() -> None:
     problem = make(regularizer=fl.L2Ball(2.5), l2=0.02)
     run = fl.solve(

@@ -290,6 +290,8 @@ def test_the_sampler_costs_nothing(
         fl.ISRLDP(step=0.1),
         fl.DPFedAvg(step=0.1, local_steps=3),
         fl.DPScaffold(step=0.1, local_steps=3, warm_start=True),
+        fl.LDPFedEXP(step=0.1, local_steps=3),
+        fl.DPScaffNew(step=0.1, probability=0.3),
     ],
     ids=lambda method: type(method).__name__,
 )

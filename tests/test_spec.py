@@ -217,8 +217,12 @@ def test_records_that_no_memory_holds_are_refused(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_method_that_does_not_fit_its_problem_is_blamed_and_not_the_budget() -> None:
-    with pytest.raises(SpecError, match=r"line 12, method\.name: .*projects onto sets only"):
-        read(with_line("l2 = 0.1", 'regularizer = {name = "BoxL1", weight = 0.1, bound = 1.0}'))
+    text = with_line("l2 = 0.1", 'regularizer = {name = "BoxL1", weight = 0.1, bound = 1.0}')
+    for name, other in (("DPFedAvg", "local_steps = 2"), ("LDPFedEXP", "local_steps = 2")):
+        with pytest.raises(SpecError, match=r"line 12, method\.name: .*has no proximal step"):
+            read(text.replace('"ISRLDP"', f'"{name}"') + f"\n{other}")
+    for name, other in (("ISRLDP", "accelerated = [false, true]"), ("DPScaffNew", "probability = [0.5, 1.0]")):
+        assert len(read(text.replace('"ISRLDP"', f'"{name}"') + f"\n{other}").settings) == 2
 
 
 @pytest.mark.parametrize("missing", ["data", "problem", "method"])

@@ -1,12 +1,13 @@
 """The methods: their parameters, and what a run needs of them."""
 
 from fastldp.algorithms.isrl import ISRLDP
-from fastldp.algorithms.local_steps import DPFedAvg, DPScaffold
+from fastldp.algorithms.local_steps import DPFedAvg, DPScaffold, LDPFedEXP
 from fastldp.algorithms.primal_dual import ALLOCATIONS, PrimalDual
+from fastldp.algorithms.scaffnew import DPScaffNew
 from fastldp.algorithms.schedule import Outline, Schedule, Terms
 
-METHODS = (PrimalDual, DPFedAvg, DPScaffold, ISRLDP)
-Algorithm = PrimalDual | DPFedAvg | DPScaffold | ISRLDP
+METHODS = (PrimalDual, DPFedAvg, DPScaffold, LDPFedEXP, DPScaffNew, ISRLDP)
+Algorithm = PrimalDual | DPFedAvg | DPScaffold | LDPFedEXP | DPScaffNew | ISRLDP
 
 __all__ = [
     "ALLOCATIONS",
@@ -14,7 +15,9 @@ __all__ = [
     "METHODS",
     "Algorithm",
     "DPFedAvg",
+    "DPScaffNew",
     "DPScaffold",
+    "LDPFedEXP",
     "Outline",
     "PrimalDual",
     "Schedule",

@@ -66,6 +66,7 @@ def outline_of(make: Callable[[float], Program], method: Baseline, terms: Terms,
             plan=line,
         ).calibrated()
         deviations = np.full(rounds, np.sqrt(ledger.shape[0]))
+        program.variance = float(np.mean(ledger.shape[0] * ledger.factors))
         return Schedule(program.step, deviations, np.sqrt(ledger.factors), ledger, program)
 
     return Outline(program, terms.sampler_spoils(releases), complete)

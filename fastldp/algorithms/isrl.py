@@ -26,7 +26,9 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ISRLDP:
-    """One noisy gradient a worker and round, at a model that all share: noisy gradient descent.
+    """One noisy gradient a worker and round, at a model that all share: noisy proximal gradient descent.
+
+    The server takes the prox of g, which knows no data, after Lowy, Ghafelebashi and Razaviyayn (2022).
 
     Parameters
     ----------
@@ -34,7 +36,7 @@ class ISRLDP:
         converges, where plain steps may be as long as 1/L. With l2 > 0 it is forgotten after √(2/(η l2)) rounds.
         ``"planned"`` is the plain step with the least error to expect of the last iterate, see `fastldp.plan`.
     clip : C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
-    accelerated : whether to run AC-SA (Ghadimi and Lan 2012), with the strong convexity of l2.
+    accelerated : whether to run AC-SA (Ghadimi and Lan 2012), composite as theirs is, with the strong convexity of l2.
     tail_average : the answer is the mean of the iterates of so many last rounds; 0 takes the last.
     prior : what the planner assumes, as of `PrimalDual`.
 
@@ -71,11 +73,6 @@ class ISRLDP:
 
     def outline(self, terms: Terms, rounds: int) -> Outline:
         """All that can be refused before the noise of the rounds is computed, and how to compute it."""
-        g = terms.problem.regularizer
-        if not g.indicator:
-            raise ArgumentError(
-                "algorithm", "ISRLDP", f"it projects onto sets only, and g = {g} is more than a set; use PrimalDual()"
-            )
         if self.tail_average > rounds:
             raise ArgumentError("tail_average", self.tail_average, f"there are only {rounds} rounds")
         return outline_of(partial(NoisyDescent, self, terms.problem, rounds), self, terms, rounds)

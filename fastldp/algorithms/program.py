@@ -49,6 +49,8 @@ class Program(ABC):
     """The method's own clipping threshold."""
     private: bool = True
     """Whether a budget is to be kept, at whatever points."""
+    variance: float = 0.0
+    """That of the noise in a release, the mean over the workers, of methods that make use of it."""
 
     def __init__(self, step: float) -> None:
         self.step = step

@@ -20,6 +20,7 @@ from fastldp.algorithms.isrl import NoisyDescent
 from fastldp.algorithms.local_steps import LocalSteps
 from fastldp.algorithms.primal_dual import Algorithm1
 from fastldp.algorithms.program import Program
+from fastldp.algorithms.scaffnew import Skipping
 from fastldp.auditing.queries import query
 from fastldp.composite import Composite
 from fastldp.privacy.sampler import spacing
@@ -146,6 +147,19 @@ def _of_local_steps(program: LocalSteps, problem: Composite, start: Array, view:
 
 
 @_releases.register
+def _of_skipping(program: Skipping, problem: Composite, start: Array, view: View) -> Iterator[Found]:
+    x = np.tile(start, (view.messages.shape[0], 1))
+    control = np.zeros_like(x)
+    for t in range(view.messages.shape[1]):
+        yield x, view.messages[:, t], 0.0
+        moved = x - program.step * (view.messages[:, t] + problem.l2 * x - control)
+        # Coins are public: where nothing was sent, they said so.
+        answer = view.broadcasts[:, t]
+        x = np.where(np.isnan(answer), moved, answer)
+        control = control + program.probability / program.step * (x - moved)
+
+
+@_releases.register
 def _of_noisy_descent(program: NoisyDescent, problem: Composite, start: Array, view: View) -> Iterator[Found]:
     for t in range(view.messages.shape[1]):
         yield view.broadcasts[:, t], view.messages[:, t], 0.0
@@ -153,4 +167,4 @@ def _of_noisy_descent(program: NoisyDescent, problem: Composite, start: Array, v
 
 def _query(program: Program, problem: Composite, worker: int, x: Array) -> Array:
     """What is released of the worker at every row of x, before the noise."""
-    return query(problem, worker, x, program.threshold(problem)) / program.parts(problem)
+    return query(problem, worker, x, program.enforced(problem)) / program.parts(problem)

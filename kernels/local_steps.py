@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fastldp.kernels.gradient import Samples
 from fastldp.kernels.jit import formula, piece, serial
-from fastldp.kernels.release import TAKERS, Transcript, keep_release, mean_over_workers, note_failures, release_gradient
+from fastldp.kernels.release import TAKERS, Transcript, keep_release, note_failures, release_gradient, weighted_mean
 from fastldp.kernels.rounds import STEPS, Steps
 from fastldp.kernels.simd import broadcast, fma, keep_apart, load, store
 
@@ -40,6 +40,7 @@ class Method(NamedTuple):
     server_step: Floats  # (1, lanes): η_g
     shrink: Floats  # (1, lanes): l2
     clip: Floats  # (1, lanes): C
+    shares: Floats  # (n, lanes): n wᵢ
 
 
 class WarmStart(NamedTuple):
@@ -52,6 +53,7 @@ class WarmStart(NamedTuple):
     server_step: Floats
     shrink: Floats
     clip: Floats
+    shares: Floats
 
 
 def _local_step(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
@@ -97,11 +99,11 @@ def _visit_workers(
 
 @formula
 def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
-    """The server: x moves by η_g times the mean of y − x; c becomes the mean of the cᵢ, as it was before."""
+    """The server: x moves by η_g times Σ wᵢ(yᵢ − x); c becomes Σ wᵢcᵢ, as it was before."""
     rate = load(method.step, 0) * float(method.local_steps)
     for j in range(state.Y.shape[1]):
         x = load(state.model, 0, j)
-        moved = mean_over_workers(state.Y, j) - x
+        moved = weighted_mean(state.Y, j, method.shares) - x
         store(x + load(method.server_step, 0) * moved, state.model, 0, j)
         if method.variates:
             store(-moved / rate, state.server_control, 0, j)
@@ -136,7 +138,7 @@ def warm_start(state: State, samples: Samples, method: WarmStart, release: Any, 
             if i == seen.worker:
                 keep_release(k, i, state, seen)
     for j in range(d):
-        c = mean_over_workers(state.control, j)
+        c = weighted_mean(state.control, j, method.shares)
         store(c, state.server_control, 0, j)
         if seen.worker >= 0:
             store(c, seen.broadcasts, 0, j)

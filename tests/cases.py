@@ -30,6 +30,7 @@ class Case(NamedTuple):
     loss: str
     l2: float
     g: naive.Regularizer
+    weighting: str = "uniform"
 
 
 def make(
@@ -41,6 +42,7 @@ def make(
     l2: float = 0.1,
     gradient_bound: float | None = None,
     dtype: str = "float64",
+    weighting: str = "uniform",
     seed: int = 7,
 ) -> Case:
     """A problem with nine features and shards of the given sizes, heterogeneous on purpose."""
@@ -56,7 +58,15 @@ def make(
     ours, theirs = REGULARIZERS[regularizer]
     data: Any = sparse.csr_array(A) if layout == "csr" else A
     problem = fl.Problem(
-        data, b, workers=owners, loss=loss, l2=l2, regularizer=ours, gradient_bound=gradient_bound, dtype=dtype
+        data,
+        b,
+        workers=owners,
+        loss=loss,
+        l2=l2,
+        regularizer=ours,
+        gradient_bound=gradient_bound,
+        dtype=dtype,
+        weighting=weighting,
     )
     shards = [(A[owners == i], b[owners == i]) for i in range(len(sizes))]
-    return Case(problem, shards, loss, l2, theirs)
+    return Case(problem, shards, loss, l2, theirs, weighting)

@@ -63,7 +63,7 @@ def queries(problem: Composite, points: Sequence[Array], *, method: Any = None, 
         runs.advance(1)
         # The room where the gradient of the last worker was made.
         gradient = runs.state.gradient[0][: problem.d].astype(np.float64).reshape(problem.d, -1)
-        found.append(gradient[:, : len(lanes)].T / (schedule.program.parts(problem) * problem.sizes[-1]))
+        found.append(gradient[:, : len(lanes)].T / schedule.program.divisors(problem)[-1])
     return np.concatenate(found)
 
 

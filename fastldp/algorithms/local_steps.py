@@ -141,8 +141,11 @@ class LocalSteps(Program):
     def kind(self) -> tuple[Any, ...]:
         return *super().kind, self.variates
 
-    def parts(self, problem: Composite) -> int:
-        return 1
+    def divisors(self, problem: Composite) -> Array:
+        return problem.sizes.astype(np.float64)
+
+    def server_shares(self, problem: Composite) -> Array:
+        return problem.shares
 
     def state(self, layout: Layout, problem: Composite) -> kernels.State:
         n, d = problem.n, problem.d
@@ -160,6 +163,7 @@ class LocalSteps(Program):
             server_step=layout.stack(program.server_step for program in programs),
             shrink=layout.stack(problem.l2 for problem in problems),
             clip=layout.stack(min(clip, layout.largest) for clip in clips),
+            shares=layout.stack(self.server_shares(problem) for problem in problems),
         )
 
     def begin(self, state: kernels.State, start: Array) -> None:

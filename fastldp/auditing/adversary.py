@@ -1,7 +1,7 @@
 """What a server that knows everything but one sample makes of what it sees; plain NumPy, nothing of the kernels.
 
 It knows the method, the variances and all data of the worker up to the sample in question, and sees the worker's
-messages and the broadcasts. Of Algorithm 1 each message is x − γ(h + (l2/n) x + Λ) with x and Λ that follow from
+messages and the broadcasts. Of Algorithm 1 each message is x − γ(h + wᵢ l2 x + Λ) with x and Λ that follow from
 earlier ones; the baselines send h itself. So it knows every release h = q + noise, and with it the likelihood of the
 transcript under either input: the optimal test.
 """
@@ -63,7 +63,7 @@ def look(input_: Problem, neighbour: Problem, worker: int, schedule: Schedule, s
     deviations = np.sqrt(np.broadcast_to(schedule.ledger.variances, (input_.n, releases))[worker])
     spacings = spacing(deviations)
     doubt = off_grid = largest = 0.0
-    for k, (x, release, size) in enumerate(_releases(program, input_, start, view)):
+    for k, (x, release, size) in enumerate(_releases(program, input_, worker, start, view)):
         query = _query(program, input_, worker, x)
         apart = (_query(program, neighbour, worker, x) - query) / deviations[k]
         left = (release - query) / deviations[k]
@@ -83,7 +83,7 @@ def look(input_: Problem, neighbour: Problem, worker: int, schedule: Schedule, s
 
 
 @singledispatch
-def _releases(program: Program, problem: Problem, start: Array, view: View) -> Iterator[Found]:
+def _releases(program: Program, problem: Problem, worker: int, start: Array, view: View) -> Iterator[Found]:
     """Of every release, where the gradient was taken and what was released: the method, read backwards.
 
     And the size of the numbers that it was computed of; zero where it was seen as it is.
@@ -92,21 +92,22 @@ def _releases(program: Program, problem: Problem, start: Array, view: View) -> I
 
 
 @_releases.register
-def _of_algorithm_1(program: Algorithm1, problem: Problem, start: Array, view: View) -> Iterator[Found]:
+def _of_algorithm_1(program: Algorithm1, problem: Problem, worker: int, start: Array, view: View) -> Iterator[Found]:
     step, n, g = program.step, problem.n, problem.regularizer
+    shrink = problem.l2 * problem.shares[worker] / n
     x = np.tile(start, (view.messages.shape[0], 1))
     dual = np.zeros_like(x)
     for t in range(view.messages.shape[1]):
         message, mean = view.messages[:, t], view.broadcasts[:, t]
         size = (np.abs(x).max() + np.abs(message).max()) / step + np.abs(dual).max()
-        yield x, (x - message) / step - dual - problem.l2 / n * x, float(size)
+        yield x, (x - message) / step - dual - shrink * x, float(size)
         dual = dual + message - mean
         z = message - step * (message - mean)
         x = g.prox(z, step / n) if g.separable else np.stack([g.prox(row, step / n) for row in z])
 
 
 @_releases.register
-def _of_local_steps(program: LocalSteps, problem: Problem, start: Array, view: View) -> Iterator[Found]:
+def _of_local_steps(program: LocalSteps, problem: Problem, worker: int, start: Array, view: View) -> Iterator[Found]:
     # The accounting counts every local release, so the adversary is given every one.
     early, count, step = program.early_releases, program.local_steps, program.step
     x = np.tile(start, (view.messages.shape[0], 1))
@@ -128,7 +129,9 @@ def _of_local_steps(program: LocalSteps, problem: Problem, start: Array, view: V
 
 
 @_releases.register
-def _of_noisy_descent(program: NoisyDescent, problem: Problem, start: Array, view: View) -> Iterator[Found]:
+def _of_noisy_descent(
+    program: NoisyDescent, problem: Problem, worker: int, start: Array, view: View
+) -> Iterator[Found]:
     for t in range(view.messages.shape[1]):
         yield view.broadcasts[:, t], view.messages[:, t], 0.0
 
@@ -141,4 +144,4 @@ def _query(program: Program, problem: Problem, worker: int, x: Array) -> Array:
     limits = np.divide(program.threshold(problem), norms, out=np.full(norms.size, np.inf), where=norms > 0)
     margins = x @ rows.T
     slopes = expit(margins) if problem.loss == "logistic" else margins - problem.targets[mine]
-    return np.asarray(np.clip(slopes, -limits, limits) @ rows / (program.parts(problem) * rows.shape[0]))
+    return np.asarray(np.clip(slopes, -limits, limits) @ rows / program.divisors(problem)[worker])

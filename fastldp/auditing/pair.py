@@ -28,7 +28,7 @@ def given(problem: Problem, neighbour: Problem) -> Pair:
     """The caller's own pair, refused where it is not one."""
     if not isinstance(neighbour, Problem):
         raise ArgumentError("neighbour", neighbour, "give a fastldp.Problem that differs in one sample, or None")
-    for name in ("loss", "dtype", "l2", "d"):
+    for name in ("loss", "dtype", "l2", "d", "weighting"):
         mine, other = getattr(problem, name), getattr(neighbour, name)
         if mine != other:
             raise ArgumentError("neighbour", other, f"its {name} differs from the problem's {mine}: not adjacent")
@@ -85,6 +85,7 @@ def _with_data(problem: Problem, rows: Any, targets: Any, bound: float) -> Probl
         regularizer=problem.regularizer,
         gradient_bound=bound,
         dtype=problem.dtype,
+        weighting=problem.weighting,
     )
 
 

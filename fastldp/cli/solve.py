@@ -18,6 +18,7 @@ from fastldp.datasets import PAPER_ROWS
 from fastldp.privacy import METHODS
 from fastldp.problem import HALF
 from fastldp.sweeping.setting import FROM_OS
+from fastldp.weighting import UNIFORM, WEIGHTINGS
 
 PLANNED, THEOREM = "planned", "theorem"
 
@@ -45,6 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_gradient_bound,
         metavar="B",
         help="public; gradients are clipped to it: a number, or half, which is R/2 (R, or read off the data)",
+    )
+    parser.add_argument(
+        "--weighting", choices=WEIGHTINGS, default=UNIFORM, help="of the workers in the objective (%(default)s)"
     )
     parser.add_argument("--epsilon", type=float, default=1.0, help="ε (%(default)s)")
     parser.add_argument("--delta", type=float, default=1e-4, help="δ (%(default)s)")
@@ -110,6 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
         regularizer=fl.BoxL1(arguments.weight, arguments.bound),
         row_bound=arguments.row_bound,
         gradient_bound=arguments.gradient_bound,
+        weighting=arguments.weighting,
     )
     budget, method = fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting), _method(arguments)
     solution = fl.solve(

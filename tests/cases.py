@@ -3,10 +3,14 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from scipy import sparse
 
 import fastldp as fl
 import naive
+
+# Of tests that have shards of a row or so on purpose, whose noise dominates.
+tiny_shards = pytest.mark.filterwarnings("ignore::fastldp.errors.NoiseWarning")
 
 WEIGHTS = np.array([0.002, 0.0, 0.03, 0.01, 0.05, 0.0, 0.02, 0.01, 0.015])
 

@@ -57,6 +57,7 @@ def deviations_of(run: fl.Solution, n: int) -> Any:
     return np.sqrt(np.broadcast_to(run.ledger.variances, (n, run.ledger.releases))[:, 0])
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("repetitions", [1, 3, 20])
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 @pytest.mark.parametrize("sizes", sorted(SIZES))
@@ -95,6 +96,7 @@ def test_single_precision(name: str) -> None:
     np.testing.assert_allclose(run.means[17], expected, atol=1e-4 * np.abs(expected).max())
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_bits_depend_on_nothing_but_the_seed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Company, threads and segments; runs of other lengths and parameters in the same block."""
@@ -114,6 +116,7 @@ def test_bits_depend_on_nothing_but_the_seed(name: str, monkeypatch: pytest.Monk
     assert not np.isnan(many.messages).any()
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize(
     ("name", "releases"),
     [("fedavg", 3 * ROUNDS), ("scaffold", 3 * ROUNDS), ("scaffold_warm", 2 * ROUNDS + 2), ("isrl", ROUNDS)],

@@ -67,6 +67,7 @@ def most() -> Iterator[int]:
     numba.set_num_threads(before)
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize(
     "method", [fl.PrimalDual(), fl.DPScaffold(0.05, 2), fl.ISRLDP(0.05, accelerated=True)], ids=repr
 )

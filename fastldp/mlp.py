@@ -290,7 +290,7 @@ class MLP(Composite):
             / (shard.stop - shard.start)
             for shard in self._shards
         ]
-        return sum(share * loss for share, loss in zip(self.shares.tolist(), losses, strict=True)) / self.n
+        return float(sum(share * loss for share, loss in zip(self.shares.tolist(), losses, strict=True))) / self.n
 
     def test_accuracy(self, x: ArrayLike) -> float:
         """The share of the test images whose class has the highest score."""

@@ -304,7 +304,7 @@ def weights_of(shards: Shards, weighting: str) -> Array:
 def objective(loss: str, shards: Shards, l2: float, g: Regularizer, x: Array, weighting: str = "uniform") -> float:
     """Σ_i w_i f_i(x) + g(x) (eqn:basic_opt)."""
     w = weights_of(shards, weighting)
-    return sum(w[i] * local_objective(loss, A, b, l2, x) for i, (A, b) in enumerate(shards)) + g.value(x)
+    return sum(float(w[i]) * local_objective(loss, A, b, l2, x) for i, (A, b) in enumerate(shards)) + g.value(x)
 
 
 def objective_gradient(loss: str, shards: Shards, l2: float, x: Array, weighting: str = "uniform") -> Array:

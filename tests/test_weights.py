@@ -433,16 +433,12 @@ def test_sweeps_have_the_numbers_of_solves(tmp_path: Path) -> None:
     owners = fl.datasets.partition(b, 4, "dirichlet", least=30)
     results = fl.results(tmp_path / "runs.h5")
     assert len(spec.read(SWEEP).settings) == 4
-    for weighting, in_file in (("uniform", {}), ("rows", {"weighting": "rows"})):
+    # Uniform weights go unsaid.
+    for weighting, stored in (("uniform", None), ("rows", "rows")):
         problem = fl.Problem(A.toarray(), b, workers=owners, l2=0.1, weighting=weighting)
         for method in (fl.PrimalDual(0.2), fl.ISRLDP(0.2)):
             run = fl.solve(problem, BUDGET, rounds=6, algorithm=method, repetitions=3, seed=0)
-            found = [
-                each
-                for each in results.runs
-                if each.parameters["method"]["name"] == type(method).__name__
-                and {"weighting"} & set(each.parameters["problem"]) == set(in_file)
-            ]
+            found = results.where(method=type(method).__name__, weighting=stored)
             assert len(found) == 3
             np.testing.assert_array_equal([each.optimality for each in found], run.optimality)
 

@@ -107,7 +107,7 @@ class Runs:
 
 def lane_mates(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> tuple[Any, ...]:
     """What runs must have in common to share a block."""
-    data = *map(id, problem.data), type(problem.loss), problem.dtype
+    data = *map(id, problem.data), type(problem.loss), problem.dtype, problem.weighting
     return *data, problem.regularizer.kind, program.kind, release_mode(problem, private=private), timetable.worker
 
 
@@ -273,7 +273,7 @@ class Block:
             "keys": np.zeros((8, self.lanes), dtype=np.uint32),
             "deviations": self.zeros(0),
             "factors": self.stack(runs.schedule.factors for runs in self._kinds),
-            "weight": (1.0 / (self.program.parts(problem) * problem.sizes)).astype(self.dtype),
+            "weight": (1.0 / self.program.divisors(problem)).astype(self.dtype),
         }
         if isinstance(self.samples, Network):
             shape = problem.n, self.lanes, 16

@@ -17,7 +17,8 @@ from fastldp.planning.facts import Facts
 from fastldp.planning.prior import Prior
 from fastldp.privacy.ledger import rounding_of
 from fastldp.regularizers import Regularizer, Zero
-from fastldp.validation import integer, is_scalar, real, whole_numbers
+from fastldp.validation import integer, is_scalar, known_name, real, whole_numbers
+from fastldp.weighting import UNIFORM, WEIGHTINGS, divisors_of, shares_of
 
 Vector = NDArray[np.float64]
 
@@ -35,7 +36,7 @@ def threshold(argument: str, value: float, precision: str = "float64") -> float:
 
 
 class Composite(ABC):
-    """minimise (1/n) Σᵢ fᵢ(x) + g(x), where worker i holds the samples of fᵢ."""
+    """minimise Σᵢ wᵢ fᵢ(x) + g(x), where worker i holds the samples of fᵢ; wᵢ is 1/n, or its share of all rows."""
 
     lanes_of_runs: ClassVar[bool] = True
     """Whether runs ride in lanes together; where they do not, each is a block of its own."""
@@ -53,19 +54,33 @@ class Composite(ABC):
     starts: NDArray[np.int64]
     """(n + 1,): worker i holds rows starts[i] to starts[i + 1]; rows are sorted by worker."""
     sizes: NDArray[np.int64]
+    weighting: str = UNIFORM
+    """How the workers are weighted: ``"uniform"``, or by their ``"rows"``."""
+    shares: Vector
+    """(n,): n wᵢ, what each worker counts beside a uniform weight."""
+    divisors: Vector
+    """(n,): mᵢ/wᵢ, what the sum of a worker's gradients is divided by in ∇f."""
     row_bound: float | None = None
     """A public norm that no row exceeds."""
     least_curvature: float = 0.0
     """What the second derivative of the loss never falls below."""
     _public_bound: float | None
 
-    def _set_parameters(self, l2: float, regularizer: Regularizer | None, bound: float | None) -> None:
+    def _set_parameters(
+        self, l2: float, regularizer: Regularizer | None, bound: float | None, weighting: str = UNIFORM
+    ) -> None:
         """All that is not the data, checked before the data is touched; the bound is public."""
         self.l2 = real("l2", l2, "give a finite number ≥ 0", at_least=0)
         if regularizer is not None and not isinstance(regularizer, Regularizer):
             raise ArgumentError("regularizer", regularizer, "give an instance such as BoxL1(0.01, 10.0)")
         self.regularizer = Zero() if regularizer is None else regularizer
         self._public_bound = bound
+        self.weighting = known_name("weighting", weighting, WEIGHTINGS)
+
+    def _weigh(self) -> None:
+        """What follows from the sizes of the shards and the weighting."""
+        self.shares = shares_of(self.weighting, self.sizes)
+        self.divisors = divisors_of(self.weighting, self.sizes)
 
     @property
     @abstractmethod
@@ -197,11 +212,11 @@ class Composite(ABC):
 
     @abstractmethod
     def objective(self, x: ArrayLike) -> float:
-        """(1/n) Σ fᵢ(x) + g(x)."""
+        """Σ wᵢ fᵢ(x) + g(x)."""
 
     @abstractmethod
     def gradient(self, x: ArrayLike) -> Vector:
-        """(1/n) Σ ∇fᵢ(x): the gradient of the smooth part."""
+        """Σ wᵢ ∇fᵢ(x): the gradient of the smooth part."""
 
     def measure(self, x: Vector) -> Mapping[str, float]:
         """What is measured of a recorded model beside the errors, by name."""

@@ -128,6 +128,10 @@ class SamplerWarning(UserWarning):
     """So many releases, or so large an ε for each, that the sampler's distance from true normals takes most of δ."""
 
 
+class NoiseWarning(UserWarning):
+    """One worker's noise drowns the others' in the average, as its shard is too small for the weight it has."""
+
+
 class DamageWarning(UserWarning):
     """A file in which bytes have changed since it was written; the message says where, and what became of it."""
 

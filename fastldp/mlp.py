@@ -17,6 +17,7 @@ from fastldp.layers import Layers
 from fastldp.network import LANES, filled
 from fastldp.regularizers import Regularizer
 from fastldp.validation import integer, is_scalar, known_name, real, reals, vector, whole_numbers
+from fastldp.weighting import ROWS, UNIFORM
 
 Integers = NDArray[np.int64]
 Pair = tuple[Any, Any]
@@ -34,7 +35,7 @@ MEASURED_ROWS = 8192
 
 
 class MLP(Composite):
-    """minimise (1/n) Σᵢ fᵢ(x) + g(x), with fᵢ the mean cross-entropy of a network x on worker i's images.
+    """minimise Σᵢ wᵢ fᵢ(x) + g(x), with fᵢ the mean cross-entropy of a network x on worker i's images.
 
     Dense layers with sigmoids between them and a softmax at the end: with `hidden=200` on MNIST the paper's
     784–200–10 network, with `hidden=()` softmax regression, which is convex.
@@ -51,12 +52,13 @@ class MLP(Composite):
         needs it.
     l2 : the weight of ½‖x‖², part of every fᵢ.
     strong_convexity : the μ_f by which the dynamic allocation spreads the noise over the rounds, a parameter since a
-        network has none; l2/n where it is not given, and with l2 = 0 the noise is spread evenly.
+        network has none; minᵢ wᵢ l2 where it is not given, and with l2 = 0 the noise is spread evenly.
     classes : how many there are; one more than the largest label where it is not given.
     test : (images, labels) to measure the accuracy on.
     start_seed : of the random start, which is public.
     products : ``"float32"`` or ``"float64"``, the precision of the matrix products. Everything else is in float64:
         messages are released on the grid, and the rounding of the products is bounded and part of the sensitivity.
+    weighting : ``"uniform"``, wᵢ = 1/n, or ``"rows"``, wᵢ = mᵢ/M of all M rows, as of `Problem`.
 
     Runs are blocks of their own: alone a run spreads its workers over the threads, several have a thread each, and BLAS
     has one thread in every one of ours. So a run's bits do not depend on how many threads there are; on another machine
@@ -92,10 +94,12 @@ class MLP(Composite):
         test: Pair | None = None,
         start_seed: int = 0,
         products: str = "float32",
+        weighting: str = UNIFORM,
     ) -> None:
         self.products = known_name("products", products, PRODUCTS)
         self.start_seed = integer("start_seed", start_seed, "give a whole number ≥ 0", at_least=0)
-        self._set_parameters(l2, regularizer, None if clip is None else threshold("clip", clip, self.products))
+        bound = None if clip is None else threshold("clip", clip, self.products)
+        self._set_parameters(l2, regularizer, bound, weighting)
         self._strong_convexity = _positive("strong_convexity", strong_convexity)
         units = _hidden(hidden)
         rows, numbers = _rows("images", images, self.products), _classes("labels", labels, len(images), classes)
@@ -105,6 +109,7 @@ class MLP(Composite):
         order, self.starts = shards(len(rows), workers)
         self.sizes = np.diff(self.starts)
         self.n, self.d = self.sizes.size, self.layers.d
+        self._weigh()
         # A model, a start and the weights of a regularizer; a solve needs more, and says so.
         memory.refuse_beyond("hidden", 3 * 8 * self.d, "give fewer units")
         self.regularizer.check(self.d)  # refuses weights of another length now, not at the solve
@@ -144,12 +149,12 @@ class MLP(Composite):
         widths = "–".join(map(str, self.layers.widths))
         return (
             f"MLP({widths}, {self.sizes.sum():,} rows, {self.n} workers, clip={self.clip:g}, l2={self.l2:g}, "
-            f"g={self.regularizer})"
+            f"g={self.regularizer}{', workers weighted by rows' if self.weighting == ROWS else ''})"
         )
 
     def alike(self, **changes: Any) -> MLP:
         """The same network and data, shared and not copied, with another `regularizer`, `clip`, `l2`,
-        `strong_convexity` or `start_seed`.
+        `strong_convexity`, `start_seed` or `weighting`.
 
         >>> import numpy as np
         >>> problem = MLP(np.eye(6), np.arange(6) % 2, hidden=3, workers=2, clip=1.0)
@@ -162,6 +167,7 @@ class MLP(Composite):
             "l2": self.l2,
             "strong_convexity": self._strong_convexity,
             "start_seed": self.start_seed,
+            "weighting": self.weighting,
         }
         for name in changes:
             known_name("changes", name, tuple(known))
@@ -169,7 +175,8 @@ class MLP(Composite):
         other = MLP.__new__(MLP)
         other.__dict__ |= self.__dict__
         clip = None if given["clip"] is None else threshold("clip", given["clip"], self.products)
-        other._set_parameters(given["l2"], given["regularizer"], clip)
+        other._set_parameters(given["l2"], given["regularizer"], clip, given["weighting"])
+        other._weigh()
         other._strong_convexity = _positive("strong_convexity", given["strong_convexity"])
         other.start_seed = integer("start_seed", given["start_seed"], "give a whole number ≥ 0", at_least=0)
         other.regularizer.check(other.d)
@@ -186,7 +193,7 @@ class MLP(Composite):
             "clip": self._public_bound,
             "strong_convexity": self._strong_convexity,
             "start_seed": self.start_seed,
-        }
+        } | ({} if self.weighting == UNIFORM else {"weighting": self.weighting})
 
     @property
     def data(self) -> tuple[Any, ...]:
@@ -221,7 +228,8 @@ class MLP(Composite):
 
     @property
     def safe_strong_convexity(self) -> float:
-        return self.l2 / self.n if self._strong_convexity is None else self._strong_convexity
+        least = self.l2 * float(self.shares.min()) / self.n
+        return least if self._strong_convexity is None else self._strong_convexity
 
     @property
     def gradient_bound(self) -> float:
@@ -270,19 +278,19 @@ class MLP(Composite):
         raise OptimumError("a network has no certified optimum; its runs are measured by train loss and test accuracy")
 
     def objective(self, x: ArrayLike) -> float:
-        """(1/n) Σ fᵢ(x) + g(x)."""
+        """Σ wᵢ fᵢ(x) + g(x)."""
         x = self._model(x)
         return self.train_loss(x) + self._penalties(x)
 
     def train_loss(self, x: ArrayLike) -> float:
-        """(1/n) Σᵢ of the mean cross-entropy on worker i's images."""
+        """Σᵢ wᵢ times the mean cross-entropy on worker i's images."""
         model = self._model(x).astype(self.products)
         losses = [
             sum(float(self.layers.losses(model, values, classes).sum()) for values, classes in self._parts(shard))
             / (shard.stop - shard.start)
             for shard in self._shards
         ]
-        return sum(losses) / self.n
+        return float(sum(share * loss for share, loss in zip(self.shares.tolist(), losses, strict=True))) / self.n
 
     def test_accuracy(self, x: ArrayLike) -> float:
         """The share of the test images whose class has the highest score."""
@@ -310,8 +318,8 @@ class MLP(Composite):
         return self.values[self._shards[worker]], self.classes_of_rows[self._shards[worker]]
 
     def gradient(self, x: ArrayLike) -> Vector:
-        """(1/n) Σ ∇fᵢ(x), without clipping."""
-        return np.asarray(self.worker_gradients(x).mean(axis=0))
+        """Σ wᵢ ∇fᵢ(x), without clipping."""
+        return np.asarray((self.shares[:, None] * self.worker_gradients(x)).mean(axis=0))
 
     def worker_gradients(self, x: ArrayLike) -> Vector:
         """(n, d): ∇fᵢ(x) of each worker, without clipping."""

@@ -22,6 +22,7 @@ from fastldp.planning.prior import Prior
 from fastldp.regularizers import Regularizer
 from fastldp.spectrum import extreme_curvatures
 from fastldp.validation import known_name, reals, vector
+from fastldp.weighting import ROWS, UNIFORM
 
 DTYPES = ("float64", "float32")
 # What is computed once and depends on the data alone.
@@ -31,7 +32,7 @@ HALF = "half"
 
 
 class Problem(Composite):
-    """minimise (1/n) Σᵢ fᵢ(x) + g(x), with fᵢ(x) = (1/mᵢ) Σₗ φ(aᵢₗᵀx, bᵢₗ) + (l2/2)‖x‖².
+    """minimise Σᵢ wᵢ fᵢ(x) + g(x), with fᵢ(x) = (1/mᵢ) Σₗ φ(aᵢₗᵀx, bᵢₗ) + (l2/2)‖x‖².
 
     Parameters
     ----------
@@ -42,6 +43,9 @@ class Problem(Composite):
     loss : ``"logistic"``, φ = ln(1 + exp(−b·aᵀx)), or ``"squared"``, φ = ½(aᵀx − b)²; or a `Loss`, as `Huber(0.5)`,
         `SmoothedHinge(1.0)` or one of your own.
     l2 : the weight of ½‖x‖², part of every fᵢ.
+    weighting : ``"uniform"``, wᵢ = 1/n, as the paper has it, or ``"rows"``, wᵢ = mᵢ/M of all M rows, as federated
+        averaging does: every sample then counts alike, all workers have the same sensitivity 2B/M, and a shard of few
+        rows does not drown the average in its noise.
     regularizer : g; `Zero()` where it is not given.
     row_bound : a public bound R on the norm of each row, enforced by scaling longer rows down to it, before anything
         else is done with them. The default step is then safe and public, and where slopes are bounded, as those of the
@@ -75,12 +79,13 @@ class Problem(Composite):
         row_bound: float | None = None,
         gradient_bound: float | str | None = None,
         dtype: str = "float64",
+        weighting: str = UNIFORM,
     ) -> None:
         self.loss = as_loss(loss)
         self.least_curvature = self.loss.least_curvature
         self.dtype = known_name("dtype", getattr(dtype, "__name__", None) or str(dtype), DTYPES)
         self.row_bound = None if row_bound is None else threshold("row_bound", row_bound, self.dtype)
-        self._set_parameters(l2, regularizer, self._bound(gradient_bound))
+        self._set_parameters(l2, regularizer, self._bound(gradient_bound), weighting)
         rows, labels, starts = _shards(_matrix(A, self.dtype), _labels(b, self.loss), workers)
         # A copy of its own, so that the caller may change A: labels ±1 are folded in.
         signs = -labels if self.loss.labels == SIGNS else np.ones(labels.size)
@@ -132,27 +137,34 @@ class Problem(Composite):
         self.n = self.sizes.size
         self.d = int(self.rows.shape[1])
         self.regularizer.check(self.d)  # refuses weights of another length now, not at the solve
-        # Every sample's share of the objective: 1/(n mᵢ).
-        self._weights = np.repeat(1.0 / (self.n * self.sizes), self.sizes)
+        self._weigh()
+        # Every sample's share of the objective: wᵢ/mᵢ.
+        self._weights = np.repeat(1.0 / self.divisors, self.sizes)
 
     def alike(self, **changes: Any) -> Problem:
-        """The same data, shared and not copied, with another `l2`, `regularizer` or `gradient_bound`.
+        """The same data, shared and not copied, with another `l2`, `regularizer`, `gradient_bound` or `weighting`.
 
-        Runs of such problems ride in lanes together.
+        Runs of such problems ride in lanes together, if they are weighted alike.
 
         >>> import numpy as np
         >>> problem = Problem(np.eye(4), [1, -1, 1, 1], workers=2, l2=0.1)
         >>> problem.alike(l2=0.2).l2
         0.2
         """
-        known: dict[str, Any] = {"l2": self.l2, "regularizer": self.regularizer, "gradient_bound": self._given_bound}
+        known: dict[str, Any] = {
+            "l2": self.l2,
+            "regularizer": self.regularizer,
+            "gradient_bound": self._given_bound,
+            "weighting": self.weighting,
+        }
         for name in changes:
             known_name("changes", name, tuple(known))
         other = Problem.__new__(Problem)
         other.loss, other.dtype, other.row_bound = self.loss, self.dtype, self.row_bound
         other.least_curvature = self.least_curvature
         given = known | changes
-        other._set_parameters(given["l2"], given["regularizer"], other._bound(given["gradient_bound"]))
+        bound = other._bound(given["gradient_bound"])
+        other._set_parameters(given["l2"], given["regularizer"], bound, given["weighting"])
         other.rows, other.targets, other.starts = self.rows, self.targets, self.starts
         other._measure()
         # What depends on the data alone is not computed again.
@@ -164,6 +176,8 @@ class Problem(Composite):
         public = "" if self.row_bound is None else f", rows scaled to norms ≤ {self.row_bound:g}"
         if self._given_bound == HALF:
             public += ", gradients clipped to half of that"
+        if self.weighting == ROWS:
+            public += ", workers weighted by rows"
         return (
             f"Problem({self.loss.name}, {self.rows.shape[0]:,} rows × {self.d:,} {kind}, {self.n} workers, "
             f"l2={self.l2:g}, g={self.regularizer}{public})"
@@ -171,13 +185,15 @@ class Problem(Composite):
 
     @property
     def parameters(self) -> dict[str, Any]:
+        # What came later is left out where it is not given, so that runs made before are known again.
+        later: dict[str, Any] = {} if self.row_bound is None else {"row_bound": self.row_bound}
         return {
             "loss": self.loss.name if type(self.loss) in NAMES.values() else described(self.loss),
             "l2": self.l2,
             "gradient_bound": self._given_bound,
             "dtype": self.dtype,
             "dense": not sparse.issparse(self.rows),
-        } | ({} if self.row_bound is None else {"row_bound": self.row_bound})
+        } | (later if self.weighting == UNIFORM else later | {"weighting": self.weighting})
 
     @property
     def data(self) -> tuple[Any, ...]:
@@ -203,23 +219,23 @@ class Problem(Composite):
             digest.update(wide.tobytes())
         return digest.hexdigest()
 
-    # The constants of the stacked f(x₁..xₙ) = (1/n) Σ fᵢ(xᵢ): each worker's, over n.
+    # The constants of the stacked f(x₁..xₙ) = Σ wᵢ fᵢ(xᵢ): each worker's, times its weight.
 
     @cached_property
-    def _curvatures(self) -> tuple[float, float]:
-        """The least and greatest eigenvalue of AᵢᵀAᵢ/mᵢ over all workers."""
+    def _curvatures(self) -> Vector:
+        """(n, 2): the least and greatest eigenvalue of AᵢᵀAᵢ/mᵢ of each worker."""
         return extreme_curvatures(self.rows, self.starts)
 
-    @property
+    @cached_property
     def smoothness(self) -> float:
-        """L_f = maxᵢ Lᵢ / n."""
-        return (self.loss.curvature * self._curvatures[1] + self.l2) / self.n
+        """L_f = maxᵢ wᵢLᵢ."""
+        return float((self.shares * (self.loss.curvature * self._curvatures[:, 1] + self.l2)).max()) / self.n
 
-    @property
+    @cached_property
     def strong_convexity(self) -> float:
-        """μ_f = minᵢ μᵢ / n; where the loss flattens out, as the logistic does, only l2 counts."""
-        least = self.loss.least_curvature
-        return (least * self._curvatures[0] + self.l2 if least > 0 else self.l2) / self.n
+        """μ_f = minᵢ wᵢμᵢ; where the loss flattens out, as the logistic does, only l2 counts."""
+        least = self.loss.least_curvature * self._curvatures[:, 0] if self.loss.least_curvature > 0 else 0.0
+        return float((self.shares * (least + self.l2)).min()) / self.n
 
     @property
     def step_limit(self) -> float:
@@ -227,9 +243,9 @@ class Problem(Composite):
         return min(0.25, 1 / self.smoothness) if self.smoothness > 0 else 0.25
 
     # With a public bound the run must not depend on the rows in any other way either. Rows within R have
-    # L_f ≤ (curvature·R² + l2)/n, clipped or not: clipping flattens a gradient and nowhere bends it more. Without R,
-    # rows are taken to be within B over the largest slope, which holds unless B clips, and a run whose default step is
-    # too long for its rows then warns; a loss whose slopes are not bounded has no such number.
+    # L_f ≤ max wᵢ (curvature·R² + l2), clipped or not: clipping flattens a gradient and nowhere bends it more. Without
+    # R, rows are taken to be within B over the largest slope, which holds unless B clips, and a run whose default step
+    # is too long for its rows then warns; a loss whose slopes are not bounded has no such number.
 
     @property
     def public_constants(self) -> bool:
@@ -242,7 +258,7 @@ class Problem(Composite):
         if not self.public_constants:
             return self.step_limit
         radius = self.row_bound if self.row_bound is not None else self.clip / self._steepest
-        return min(0.25, self.n / (self.loss.curvature * radius**2 + self.l2))
+        return min(0.25, self.n / float(self.shares.max()) / (self.loss.curvature * radius**2 + self.l2))
 
     @property
     def rows_exceed_bounds(self) -> bool:
@@ -256,7 +272,7 @@ class Problem(Composite):
     @property
     def safe_strong_convexity(self) -> float:
         """The μ_f that the noise is allocated by: that of l2 alone where the bound is public."""
-        return self.strong_convexity if self._public_bound is None else self.l2 / self.n
+        return self.strong_convexity if self._public_bound is None else self.l2 * float(self.shares.min()) / self.n
 
     # The bound B on the gradient of one sample, without the l2 term, which cancels between neighbours.
 
@@ -315,6 +331,7 @@ class Problem(Composite):
             self.loss.curvature,
             radius,
             read_off_data=", ".join(read),
+            weighting=self.weighting,
         )
 
     def exact_prior(self) -> Prior:
@@ -354,12 +371,12 @@ class Problem(Composite):
     # The objective, for people and for the optimum; the runs use the kernels.
 
     def objective(self, x: ArrayLike) -> float:
-        """(1/n) Σ fᵢ(x) + g(x)."""
+        """Σ wᵢ fᵢ(x) + g(x)."""
         x = vector("x", x, self.d, f"give {self.d} finite numbers")
         return self._smooth(x) + self.regularizer.value(x)
 
     def gradient(self, x: ArrayLike) -> Vector:
-        """(1/n) Σ ∇fᵢ(x): the gradient of the smooth part."""
+        """Σ wᵢ ∇fᵢ(x): the gradient of the smooth part."""
         x = vector("x", x, self.d, f"give {self.d} finite numbers")
         return self._smooth_gradient(x)
 
@@ -376,7 +393,7 @@ class Problem(Composite):
 
     @cached_property
     def _optimum(self) -> Vector:
-        smoothness = self.n * self.smoothness  # of (1/n) Σ fᵢ, which is at most maxᵢ Lᵢ
+        smoothness = self.n * self.smoothness  # maxᵢ n wᵢLᵢ; that of Σ wᵢ fᵢ is at most the mean of these
         return certified_optimum(
             self._smooth_gradient,
             self._hessian,

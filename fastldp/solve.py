@@ -23,6 +23,7 @@ from fastldp.errors import (
     DeltaWarning,
     DivergedError,
     InterruptedSolve,
+    NoiseWarning,
     OptimumError,
     OptimumWarning,
     SamplerWarning,
@@ -34,6 +35,7 @@ from fastldp.privacy.ledger import Ledger
 from fastldp.recording import Record, Timetable, timetable
 from fastldp.solution import Outcome, Solution, Status
 from fastldp.validation import integer, vector
+from fastldp.weighting import UNIFORM
 
 Array = NDArray[np.float64]
 
@@ -42,6 +44,8 @@ MOST_ROUNDS = 2**32 - 1
 FEWER_ROUNDS = f"give a whole number from 1 to {MOST_ROUNDS:,}"
 # What is computed for every round before the first: variances, deviations, and room to compute them in.
 ARRAYS_OF_ROUNDS = 6
+# A worker whose noise has more than so many times the variance of the others' median is warned of.
+MOST_DOMINANCE = 10.0
 
 
 def solve(
@@ -107,6 +111,7 @@ def solve(
     _refuse_what_cannot_fit(problem, wanted, rounds, schedule.program.releases(rounds), repetitions)
     warn_of_delta(problem, budget)
     warn_of_sampler(schedule.ledger)
+    warn_of_dominance(problem, schedule.factors**2)
     optimum = optimum_or_nan(problem)
     keys = noise.keys(range(repetitions), lambda: identity(problem, method, budget, rounds, start))
     runs = Runs(problem, schedule, start, keys, wanted, optimum)
@@ -154,6 +159,26 @@ def warn_of_sampler(ledger: Ledger | None) -> None:
             SamplerWarning,
             stacklevel=3,
         )
+
+
+def warn_of_dominance(problem: Composite, factors: Array) -> bool:
+    """Say where uniform weights let the noise of one small shard drown the average; `factors` are of variances."""
+    worst = int(np.argmax(factors))
+    others, sizes = np.delete(factors, worst), np.delete(problem.sizes, worst)
+    if problem.weighting != UNIFORM or others.size == 0:
+        return False
+    times, size = float(factors[worst] / np.median(others)), int(problem.sizes[worst])
+    # A small ε of its own, which the caller chose, is not mended by weights.
+    if times <= MOST_DOMINANCE or size >= np.median(sizes):
+        return False
+    warnings.warn(
+        f"worker {worst} has {size:,} of {problem.sizes.sum():,} rows, and its noise {times:.3g} times the median "
+        f"variance of the others', at the same weight 1/{problem.n} in the average: weight workers by their rows "
+        '(Problem(..., weighting="rows")), or give each more of them (datasets.partition(..., least=))',
+        NoiseWarning,
+        stacklevel=3,
+    )
+    return True
 
 
 def execute(problem: Composite, jobs: Sequence[Runs], *, n_jobs: int | None, progress: bool) -> None:

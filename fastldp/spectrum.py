@@ -17,10 +17,9 @@ DENSE_ORDER = 1500
 ITERATIVE_ERROR = 1e-8
 
 
-def extreme_curvatures(A: Any, starts: NDArray[np.int64]) -> tuple[float, float]:
-    """The least and greatest eigenvalue of AᵢᵀAᵢ/mᵢ over all shards."""
-    pairs = [_extremes(A[start:stop]) for start, stop in pairwise(starts)]
-    return min(low for low, _ in pairs), max(high for _, high in pairs)
+def extreme_curvatures(A: Any, starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """(n, 2): the least and greatest eigenvalue of AᵢᵀAᵢ/mᵢ of each shard."""
+    return np.array([_extremes(A[start:stop]) for start, stop in pairwise(starts)])
 
 
 def _extremes(rows: Any) -> tuple[float, float]:

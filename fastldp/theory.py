@@ -3,8 +3,8 @@
 They bound the mean of Φ = ‖x − x*‖² + γ‖y − y*‖², the paper's Lyapunov function of the n stacked models and duals;
 `optimality_scale` turns a bound on Φ into one on the `optimality` that a solve measures. x* and y* are exact here, so
 these are numbers for the analyst, not for a deployment: they depend on the data. With unequal shards or budgets the
-noise of the workers is added up, where the paper has n times one worker's. What the release's grid adds to ξ², less
-than a 3000th, is left out.
+noise of the workers is added up, where the paper has n times one worker's, and worker i's has the factor (n wᵢ)² of its
+weight. What the release's grid adds to ξ², less than a 3000th, is left out.
 
 Where the paper's conditions fail (a step above the limit, samples that are clipped, no strong convexity) there is no
 bound, and an error says so.
@@ -59,8 +59,8 @@ def initial_error(problem: Problem, x0: ArrayLike | None = None, step: float | N
         start = problem.regularizer.prox(np.zeros(problem.d), 0.0)
     else:
         start = vector("x0", x0, problem.d, f"give {problem.d} finite numbers")
-    gradients = problem.worker_gradients(x_star) / problem.n
-    # eq. (fix-8) and (z*): Λᵢ* = mean of ∇f_j(x*)/n − ∇fᵢ(x*)/n.
+    gradients = problem.shares[:, None] * problem.worker_gradients(x_star) / problem.n
+    # eq. (fix-8) and (z*): Λᵢ* = mean of w_j∇f_j(x*) − wᵢ∇fᵢ(x*).
     dual = gradients.mean(axis=0) - gradients
     far = start - x_star
     return float(problem.n * (far @ far) + gamma * np.sum(dual * dual))
@@ -147,7 +147,7 @@ def noise_floor(problem: Problem, budget: Budget | None) -> float:
     convexity = _convexity(problem)
     if budget is None:
         return 0.0
-    shares = _mean_share(budget.rho_of_workers(problem.n) * problem.sizes.astype(np.float64) ** 2)
+    shares = _mean_share(budget.rho_of_workers(problem.n) * _reach(problem) ** 2)
     return 20 * problem.gradient_bound**2 * problem.d * shares / convexity**2
 
 
@@ -224,7 +224,7 @@ def utility(problem: Problem, budget: Budget, method: str = "primal-dual", *, cl
         raise ArgumentError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
     curvature = _convexity(problem) ** 2 if own else _positive(problem.strong_convexity, problem)
     budget.rho_of_workers(problem.n)  # refuses ε for another number of workers
-    reach = np.asarray(budget.epsilon) * problem.sizes.astype(np.float64)
+    reach = np.asarray(budget.epsilon) * _reach(problem)
     return bound**2 / curvature * problem.d * -math.log(budget.delta) * _mean_share(reach**2)
 
 
@@ -298,6 +298,11 @@ def _refuse_clipping(problem: Problem) -> None:
             f"samples are clipped, as their gradients may reach {needed:.6g}: runs then settle at another point than "
             "x*, and no theorem says how far from it",
         )
+
+
+def _reach(problem: Problem) -> Array:
+    """(n,): mᵢ/(n wᵢ), the paper's m: how many samples a worker hides one among, for its weight."""
+    return np.asarray(problem.sizes.astype(np.float64) / problem.shares)
 
 
 def _mean_share(values: Array) -> float:

@@ -20,7 +20,15 @@ from fastldp.errors import ArgumentError, GridEdgeWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.privacy.budget import Budget
 from fastldp.recording import Final, timetable
-from fastldp.solve import FEWER_ROUNDS, MOST_ROUNDS, check_common, execute, optimum_or_nan, starting_point
+from fastldp.solve import (
+    FEWER_ROUNDS,
+    MOST_ROUNDS,
+    check_common,
+    execute,
+    optimum_or_nan,
+    starting_point,
+    warn_of_dominance,
+)
 from fastldp.validation import integer
 
 Array = NDArray[np.float64]
@@ -145,6 +153,9 @@ def tune(
         Runs(problem, method.schedule(problem, budget, T), start, keys, timetable(Final(), T, problem.n), optimum)
         for method, T in settings
     ]
+    for runs in jobs:
+        if warn_of_dominance(problem, runs.schedule.factors**2):
+            break
     execute(problem, jobs, n_jobs=n_jobs, progress=progress)
     if not all(runs.over().all() for runs in jobs):
         raise KeyboardInterrupt

@@ -3,7 +3,7 @@
 With coefficients of every round, all three are one recursion: w is the iterate, a the answer,
 
     p = w + mix (a − w)                       where the gradients are taken
-    w ← prox(w + pull (p − w) − step h)       of step·g; h the mean of the noisy gradients at p
+    w ← prox(w + pull (p − w) − step h)       of step·g; h the mean of the noisy n wᵢ∇fᵢ at p
     a ← a + share (w − a)
 
 Plain has mix = pull = 0 and share = 1; a tail average the shares 1, 1/2, 1/3, ... in the tail; AC-SA all four.

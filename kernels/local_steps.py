@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.gradient import Samples
 from fastldp.kernels.jit import formula, piece, serial
-from fastldp.kernels.release import TAKERS, Transcript, keep_release, mean_over_workers, note_failures, release_gradient
+from fastldp.kernels.release import TAKERS, Transcript, keep_release, note_failures, release_gradient, weighted_mean
 from fastldp.kernels.rounds import STEPS, Steps
 from fastldp.kernels.simd import broadcast, fma, keep_apart, load, maximum, select, store
 
@@ -43,6 +43,7 @@ class Method(NamedTuple):
     server_step: Floats  # (1, lanes): η_g, where it is not
     noise: Floats  # (1, lanes): what noise adds to the mean of ‖yᵢ − x‖²
     shrink: Floats  # (1, lanes): l2
+    shares: Floats  # (n, lanes): n wᵢ
 
 
 class WarmStart(NamedTuple):
@@ -55,6 +56,7 @@ class WarmStart(NamedTuple):
     server_step: Floats
     noise: Floats
     shrink: Floats
+    shares: Floats
 
 
 def _local_step(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
@@ -126,21 +128,21 @@ def _server_step(state: Any, method: Any) -> Any:
         return given
     square = broadcast(0.0, given)
     for j in range(state.Y.shape[1]):
-        moved = mean_over_workers(state.Y, j) - load(state.model, 0, j)
+        moved = weighted_mean(state.Y, j, method.shares) - load(state.model, 0, j)
         square = fma(moved, moved, square)
-    spread = mean_over_workers(state.squares, 0) - load(method.noise, 0)
+    spread = weighted_mean(state.squares, 0, method.shares) - load(method.noise, 0)
     # Where nobody moves any step will do.
     return select(square > 0.0, maximum(1.0, spread / (2.0 * square)), broadcast(1.0, given))
 
 
 @formula
 def _average(now: int, t: int, state: Any, method: Any, seen: Any) -> None:
-    """The server: x moves by η_g times the mean of y − x; c becomes the mean of the cᵢ, as it was before."""
+    """The server: x moves by η_g times Σ wᵢ(yᵢ − x); c becomes Σ wᵢcᵢ, as it was before."""
     rate = load(method.step, 0) * float(method.local_steps)
     server_step = _server_step(state, method)
     for j in range(state.Y.shape[1]):
         x = load(state.model, 0, j)
-        moved = mean_over_workers(state.Y, j) - x
+        moved = weighted_mean(state.Y, j, method.shares) - x
         store(x + server_step * moved, state.model, 0, j)
         if method.variates:
             store(-moved / rate, state.server_control, 0, j)
@@ -186,7 +188,7 @@ def warm_start(
             if i == seen.worker:
                 keep_release(k, i, state, seen)
     for j in range(d):
-        c = mean_over_workers(state.control, j)
+        c = weighted_mean(state.control, j, method.shares)
         store(c, state.server_control, 0, j)
         if seen.worker >= 0:
             store(c, seen.broadcasts, 0, j)

@@ -32,16 +32,16 @@ class Method(NamedTuple):
     """The numbers of Algorithm 1."""
 
     step: Floats  # (1, lanes): γ
-    shrink: Floats  # (1, lanes): l2/n
+    shrink: Floats  # (n, lanes): wᵢ l2
     scale: Floats  # (1, lanes): γ/n, of the prox
 
 
 def _half_step(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
-    """Coordinate j of worker i's message, up to its dual part: x − γ(∇fᵢ(x)/n + ζ)."""
+    """Coordinate j of worker i's message, up to its dual part: x − γ(wᵢ∇fᵢ(x) + ζ)."""
     x = load(state.X, i, j)
     step = load(method.step, 0)
     # In place: what follows needs the message alone.
-    store(x - step * fma(load(method.shrink, 0), x, h), state.X, i, j)
+    store(x - step * fma(load(method.shrink, i), x, h), state.X, i, j)
 
 
 @formula

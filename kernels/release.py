@@ -279,6 +279,15 @@ def mean_over_workers(values: Any, j: int) -> Any:
 
 
 @formula
+def weighted_mean(values: Any, j: int, shares: Any) -> Any:
+    """Σ wᵢ values[i, j] with shares n wᵢ, in the same order; shares of 1 give the plain mean, bit by bit."""
+    total = load(shares, 0) * load(values, 0, j)
+    for i in range(1, values.shape[0]):
+        total = fma(load(shares, i), load(values, i, j), total)
+    return total / float(values.shape[0])
+
+
+@formula
 def note_failures(t: int, values: Any, row: int, failed: Any) -> None:
     """Of the runs whose values[row] is not finite, note round t as the first."""
     finite = broadcast(0.0, load(values, row, 0))

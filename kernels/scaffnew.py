@@ -1,6 +1,6 @@
 """DP-ScaffNew: every round is a noisy gradient step of each worker on its own; a coin says when the server answers.
 
-    x̂ᵢ = xᵢ − γ(∇fᵢ(xᵢ) + noise − hᵢ)
+    x̂ᵢ = xᵢ − γ(n wᵢ∇fᵢ(xᵢ) + noise − hᵢ)
     x  = prox_{(γ/p)g}(meanᵢ(x̂ᵢ − (γ/p) hᵢ)), xᵢ ← x     where the coin of the round says so; xᵢ ← x̂ᵢ where it does not
     hᵢ ← hᵢ + (p/γ)(xᵢ − x̂ᵢ)
 
@@ -50,13 +50,13 @@ class Method(NamedTuple):
     chance: Floats  # (1, lanes): p·2²⁴, a whole number
     stretch: Floats  # (1, lanes): γ/p
     rate: Floats  # (1, lanes): p/γ
-    shrink: Floats  # (1, lanes): l2
+    shrink: Floats  # (n, lanes): n wᵢ l2
 
 
 def _local_step(i: Any, j: Any, h: Any, state: Any, method: Any) -> None:
     """x̂ = x − γ(∇fᵢ(x) + noise − hᵢ), coordinate j."""
     x = load(state.X, i, j)
-    direction = fma(load(method.shrink, 0), x, h) - load(state.control, i, j)
+    direction = fma(load(method.shrink, i), x, h) - load(state.control, i, j)
     store(x - load(method.step, 0) * direction, state.X, i, j)
     store(h, state.half, i, j)
 

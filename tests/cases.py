@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -12,6 +13,9 @@ import fastldp as fl
 import naive
 from fastldp.kernels import formulas, jit, simd
 from fastldp.objective import objective_of
+
+# Of tests that have shards of a row or so on purpose, whose noise dominates.
+tiny_shards = pytest.mark.filterwarnings("ignore::fastldp.errors.NoiseWarning")
 
 WEIGHTS = np.array([0.002, 0.0, 0.03, 0.01, 0.05, 0.0, 0.02, 0.01, 0.015])
 
@@ -35,6 +39,7 @@ class Case(NamedTuple):
     loss: str
     l2: float
     g: naive.Regularizer
+    weighting: str = "uniform"
 
 
 def make(
@@ -46,6 +51,7 @@ def make(
     l2: float = 0.1,
     gradient_bound: float | None = None,
     dtype: str = "float64",
+    weighting: str = "uniform",
     seed: int = 7,
 ) -> Case:
     """A problem with nine features and shards of the given sizes, heterogeneous on purpose."""
@@ -61,10 +67,18 @@ def make(
     ours, theirs = REGULARIZERS[regularizer]
     data: Any = sparse.csr_array(A) if layout == "csr" else A
     problem = fl.Problem(
-        data, b, workers=owners, loss=loss, l2=l2, regularizer=ours, gradient_bound=gradient_bound, dtype=dtype
+        data,
+        b,
+        workers=owners,
+        loss=loss,
+        l2=l2,
+        regularizer=ours,
+        gradient_bound=gradient_bound,
+        dtype=dtype,
+        weighting=weighting,
     )
     shards = [(A[owners == i], b[owners == i]) for i in range(len(sizes))]
-    return Case(problem, shards, loss, l2, theirs)
+    return Case(problem, shards, loss, l2, theirs, weighting)
 
 
 @jit.serial

@@ -357,9 +357,22 @@ def zero() -> Regularizer:
     return Regularizer(lambda x: 0.0, lambda z, scale: z)
 
 
-def objective(loss: str, shards: Shards, l2: float, g: Regularizer, x: Array) -> float:
-    """(1/n) Σ_i f_i(x) + g(x) (eqn:basic_opt)."""
-    return sum(local_objective(loss, A, b, l2, x) for A, b in shards) / len(shards) + g.value(x)
+def weights_of(shards: Shards, weighting: str) -> Array:
+    """w_i = 1/n of eqn:basic_opt, or m_i/M where rows count, M = Σ_i m_i."""
+    sizes = [len(b) for _, b in shards]
+    return np.array([m / sum(sizes) if weighting == "rows" else 1.0 / len(sizes) for m in sizes])
+
+
+def objective(loss: str, shards: Shards, l2: float, g: Regularizer, x: Array, weighting: str = "uniform") -> float:
+    """Σ_i w_i f_i(x) + g(x) (eqn:basic_opt)."""
+    w = weights_of(shards, weighting)
+    return sum(float(w[i]) * local_objective(loss, A, b, l2, x) for i, (A, b) in enumerate(shards)) + g.value(x)
+
+
+def objective_gradient(loss: str, shards: Shards, l2: float, x: Array, weighting: str = "uniform") -> Array:
+    """Σ_i w_i ∇f_i(x)."""
+    w = weights_of(shards, weighting)
+    return np.asarray(sum(w[i] * full_gradient(loss, A, b, l2, x) for i, (A, b) in enumerate(shards)))
 
 
 # --------------------------------------------------------------------------- constants: asm-convex
@@ -370,16 +383,17 @@ def eigenvalues(A: Array) -> Array:
     return np.asarray(np.linalg.eigvalsh(A.T @ A / len(A)), dtype=np.float64)
 
 
-def smoothness(loss: str, shards: Shards, l2: float) -> float:
-    """L_f = max_i L_i / n; L_i = c·λmax(AᵀA)/m_i + l2 with c = 1/4 (logistic) or 1 (squared)."""
-    curvature = 0.25 if loss == "logistic" else 1.0
-    return max(curvature * float(eigenvalues(A)[-1]) + l2 for A, _ in shards) / len(shards)
+def smoothness(loss: str, shards: Shards, l2: float, weighting: str = "uniform") -> float:
+    """L_f = max_i w_i L_i; L_i = c·λmax(AᵀA)/m_i + l2 with c = 1/4 (logistic) or 1 (squared)."""
+    curvature, w = 0.25 if loss == "logistic" else 1.0, weights_of(shards, weighting)
+    return max(float(w[i]) * (curvature * float(eigenvalues(A)[-1]) + l2) for i, (A, _) in enumerate(shards))
 
 
-def strong_convexity(loss: str, shards: Shards, l2: float) -> float:
-    """μ_f = min_i μ_i / n; μ_i = l2 (logistic) or λmin(AᵀA)/m_i + l2 (squared)."""
-    curvature = 0.0 if loss == "logistic" else 1.0
-    return min(curvature * max(float(eigenvalues(A)[0]), 0.0) + l2 for A, _ in shards) / len(shards)
+def strong_convexity(loss: str, shards: Shards, l2: float, weighting: str = "uniform") -> float:
+    """μ_f = min_i w_i μ_i; μ_i = l2 (logistic) or λmin(AᵀA)/m_i + l2 (squared)."""
+    curvature, w = 0.0 if loss == "logistic" else 1.0, weights_of(shards, weighting)
+    least = [curvature * max(float(eigenvalues(A)[0]), 0.0) + l2 for A, _ in shards]
+    return min(float(w[i]) * least[i] for i in range(len(shards)))
 
 
 def gradient_bound_logistic(A: Array) -> float:
@@ -412,8 +426,8 @@ def rho_spent(variances: Array, B: float, n: int, m: int) -> float:
     return sum(2.0 * B**2 / (n**2 * m**2 * float(variance)) for variance in variances)
 
 
-def dynamic_variances(T: int, step: float, mu: float, B: float, rho: float, n: int, m: int) -> Array:
-    """ξ_t² = √(π/q_t), q_t = (1 − γ min{μ_f, 1})^(T−t), √π = 2B² Σ√q_t/(ρn²m²) (eq-variance)."""
+def dynamic_variances(T: int, step: float, mu: float, B: float, rho: float, n: float, m: int) -> Array:
+    """ξ_t² = √(π/q_t), q_t = (1 − γ min{μ_f, 1})^(T−t), √π = 2B² Σ√q_t/(ρn²m²) (eq-variance); n is 1/w_i."""
     q = np.array([(1.0 - step * min(mu, 1.0)) ** (T - t) for t in range(1, T + 1)])
     root_pi = 2.0 * B**2 * float(np.sum(np.sqrt(q))) / (rho * n**2 * m**2)
     variances: Array = root_pi / np.sqrt(q)
@@ -490,14 +504,14 @@ def released_gradient(
     loss: Loss,
     shard: tuple[Array, Array],
     x: Array,
-    parts: int,
+    weight: float,
     sigma: float,
     at: Address,
     gridded: bool,
     clip: float,
 ) -> Array:
-    """h = release of ∇f_i(x)/parts: all a worker computes from its data."""
-    q = gradient(loss, *shard, x, clip) / parts
+    """h = release of a multiple of ∇f_i(x): all a worker computes from its data."""
+    q = weight * gradient(loss, *shard, x, clip)
     noise, dithers = draws(*at) if sigma > 0.0 else (np.zeros(at.d), np.zeros(at.d))
     return release(q, sigma, noise, dithers, gridded)
 
@@ -527,12 +541,14 @@ def primal_dual(
     gridded: bool = True,
     clip: float = math.inf,
     rounds: int | None = None,
+    weighting: str = "uniform",
 ) -> History:
     """Algorithm 1 with the deviations ξ_{i,t} as (n, T); `rounds` stops before the horizon T.
 
-    x0 is x¹, one for all or one a worker. The l2 term is added after the release: it knows no data.
+    x0 is x¹, one for all or one a worker. The l2 term is added after the release: it knows no data. Where workers are
+    weighted, the block of worker i in the gradient of the stacked f is w_i∇f_i(x_i).
     """
-    n, d = len(shards), x0.shape[-1]
+    n, d, w = len(shards), x0.shape[-1], weights_of(shards, weighting)
     T = deviations.shape[1] if rounds is None else rounds
     x, dual = np.zeros((T + 1, n, d)), np.zeros((T + 1, n, d))
     messages, mean = np.zeros((T, n, d)), np.zeros((T, d))
@@ -540,8 +556,8 @@ def primal_dual(
     for t in range(T):
         for i in range(n):
             at = Address(seed, repetition, i, t + 1, d)
-            h = released_gradient(loss, shards[i], x[t, i], n, float(deviations[i, t]), at, gridded, clip)
-            messages[t, i] = x[t, i] - step * (h + l2 * x[t, i] / n + dual[t, i])
+            h = released_gradient(loss, shards[i], x[t, i], w[i], float(deviations[i, t]), at, gridded, clip)
+            messages[t, i] = x[t, i] - step * (h + w[i] * l2 * x[t, i] + dual[t, i])
         mean[t] = sum(messages[t]) / n
         for i in range(n):
             dual[t + 1, i] = dual[t, i] + messages[t, i] - mean[t]
@@ -550,11 +566,11 @@ def primal_dual(
     return History(x, dual, messages, mean)
 
 
-def dual_star(loss: str, shards: Shards, l2: float, x_star: Array) -> Array:
-    """Λ* = Ly*: eq-fix-8 with z* of eq-z* gives Λ_i* = −∇f_i(x*)/n + (1/n²) Σ_j ∇f_j(x*)."""
-    n = len(shards)
-    gradients = [full_gradient(loss, A, b, l2, x_star) for A, b in shards]
-    return np.array([-gradients[i] / n + sum(gradients) / n**2 for i in range(n)])
+def dual_star(loss: str, shards: Shards, l2: float, x_star: Array, weighting: str = "uniform") -> Array:
+    """Λ* = Ly*: eq-fix-8 with z* of eq-z* gives Λ_i* = −w_i∇f_i(x*) + (1/n) Σ_j w_j∇f_j(x*)."""
+    n, w = len(shards), weights_of(shards, weighting)
+    gradients = [w[i] * full_gradient(loss, A, b, l2, x_star) for i, (A, b) in enumerate(shards)]
+    return np.array([-gradients[i] + sum(gradients) / n for i in range(n)])
 
 
 # --------------------------------------------------------------------------- metrics: the experiments
@@ -612,9 +628,10 @@ def fedavg(
     repetition: int,
     gridded: bool = True,
     clip: float = math.inf,
+    weighting: str = "uniform",
 ) -> Averaging:
-    """DP-FedAvg: K steps y ← y − η(∇f_i(y) + noise), then x ← x + η_g mean_i(y_i − x); deviations (n,)."""
-    n, d = len(shards), len(x0)
+    """DP-FedAvg: K steps y ← y − η(∇f_i(y) + noise), then x ← x + η_g Σ_i w_i(y_i − x); deviations (n,)."""
+    n, d, w = len(shards), len(x0), weights_of(shards, weighting)
     x, local = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
     x[0] = x0
     for t in range(rounds):
@@ -622,18 +639,18 @@ def fedavg(
             y = x[t]
             for k in range(local_steps):
                 at = Address(seed, repetition, i, t + 1, d, k)
-                h = released_gradient(loss, shards[i], y, 1, float(deviations[i]), at, gridded, clip)
+                h = released_gradient(loss, shards[i], y, 1.0, float(deviations[i]), at, gridded, clip)
                 y = y - step * (h + l2 * y)
             local[t, i] = y
-        x[t + 1] = x[t] + server_step * (sum(local[t] - x[t]) / n)
+        x[t + 1] = x[t] + server_step * sum(w[i] * (local[t, i] - x[t]) for i in range(n))
     return Averaging(x, local)
 
 
-def extrapolation(moves: Array, noise: float) -> float:
-    """FedExP's η_g = max{1, mean_i ‖Δ_i‖²/(2‖Δ̄‖²)}, what noise adds to the mean of the squares taken off."""
-    n = len(moves)
-    mean = squared_norm(np.asarray(sum(moves) / n))
-    return max(1.0, (sum(squared_norm(move) for move in moves) / n - noise) / (2.0 * mean)) if mean > 0.0 else 1.0
+def extrapolation(moves: Array, noise: float, w: Array) -> float:
+    """FedExP's η_g = max{1, Σ_i w_i‖Δ_i‖²/(2‖Σ_i w_iΔ_i‖²)}, what noise adds to the mean of the squares taken off."""
+    mean = squared_norm(np.asarray(sum(weight * move for weight, move in zip(w, moves, strict=True))))
+    squares = sum(weight * squared_norm(move) for weight, move in zip(w, moves, strict=True))
+    return max(1.0, float(squares - noise) / (2.0 * mean)) if mean > 0.0 else 1.0
 
 
 def fedexp(
@@ -649,15 +666,16 @@ def fedexp(
     repetition: int,
     gridded: bool = True,
     clip: float = math.inf,
+    weighting: str = "uniform",
 ) -> Averaging:
     """LDP-FedEXP: a round of DP-FedAvg, then x ← x + η_g Δ̄ with η_g of the noisy updates Δ_i = y_i − x.
 
     The noise of a worker's K releases adds Kη²dσ_i² to ‖Δ_i‖².
     """
-    n, d = len(shards), len(x0)
+    n, d, w = len(shards), len(x0), weights_of(shards, weighting)
     x, local = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
     x[0] = x0
-    noise = sum(local_steps * step**2 * d * float(deviation) ** 2 for deviation in deviations) / n
+    noise = sum(float(w[i]) * local_steps * step**2 * d * float(deviations[i]) ** 2 for i in range(n))
     for t in range(rounds):
         for i in range(n):
             y = x[t]
@@ -667,7 +685,7 @@ def fedexp(
                 y = y - step * (h + l2 * y)
             local[t, i] = y
         moves = local[t] - x[t]
-        x[t + 1] = x[t] + extrapolation(moves, noise) * (sum(moves) / n)
+        x[t + 1] = x[t] + extrapolation(moves, noise, w) * sum(w[i] * moves[i] for i in range(n))
     return Averaging(x, local)
 
 
@@ -695,24 +713,25 @@ def scaffold(
     gridded: bool = True,
     clip: float = math.inf,
     warm_start: bool = False,
+    weighting: str = "uniform",
 ) -> Scaffold:
-    """DP-SCAFFOLD: y ← y − η(∇f_i(y) + noise − c_i + c), c_i⁺ = c_i − c + (x − y)/(Kη), c += mean c_i⁺ − c_i.
+    """DP-SCAFFOLD: y ← y − η(∇f_i(y) + noise − c_i + c), c_i⁺ = c_i − c + (x − y)/(Kη), c += Σ_i w_i(c_i⁺ − c_i).
 
-    The warm start's releases are addressed as round 0: c_i = mean of K noisy gradients at x0, c = mean c_i.
+    The warm start's releases are addressed as round 0: c_i = mean of K noisy gradients at x0, c = Σ_i w_i c_i.
     """
-    n, d, K = len(shards), len(x0), local_steps
+    n, d, K, w = len(shards), len(x0), local_steps, weights_of(shards, weighting)
     x, local = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
     control, server_control = np.zeros((rounds + 1, n, d)), np.zeros((rounds + 1, d))
     x[0] = x0
 
     def noisy_gradient(i: int, round_: int, k: int, y: Array) -> Array:
         at = Address(seed, repetition, i, round_, d, k)
-        return released_gradient(loss, shards[i], y, 1, float(deviations[i]), at, gridded, clip) + l2 * y
+        return released_gradient(loss, shards[i], y, 1.0, float(deviations[i]), at, gridded, clip) + l2 * y
 
     if warm_start:
         for i in range(n):
             control[0, i] = sum(noisy_gradient(i, 0, k, x0) for k in range(K)) / K
-        server_control[0] = sum(control[0]) / n
+        server_control[0] = sum(w[i] * control[0, i] for i in range(n))
     for t in range(rounds):
         for i in range(n):
             y = x[t]
@@ -720,8 +739,8 @@ def scaffold(
                 y = y - step * (noisy_gradient(i, t + 1, k, y) - control[t, i] + server_control[t])
             local[t, i] = y
             control[t + 1, i] = control[t, i] - server_control[t] + (x[t] - y) / (K * step)
-        x[t + 1] = x[t] + server_step * (sum(local[t] - x[t]) / n)
-        server_control[t + 1] = server_control[t] + sum(control[t + 1] - control[t]) / n
+        x[t + 1] = x[t] + server_step * sum(w[i] * (local[t, i] - x[t]) for i in range(n))
+        server_control[t + 1] = server_control[t] + sum(w[i] * (control[t + 1, i] - control[t, i]) for i in range(n))
     return Scaffold(x, local, control, server_control)
 
 
@@ -745,15 +764,16 @@ def isrl(
     repetition: int,
     gridded: bool = True,
     clip: float = math.inf,
+    weighting: str = "uniform",
 ) -> Releases:
-    """ISRL-DP: x ← prox_{ηg}(x − η mean_i(∇f_i(x) + noise)); the projection where g is a set."""
-    n, d = len(shards), len(x0)
+    """ISRL-DP: x ← prox_{ηg}(x − η mean_i(n w_i∇f_i(x) + noise)); the projection where g is a set."""
+    n, d, w = len(shards), len(x0), weights_of(shards, weighting)
     x, messages = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
     x[0] = x0
     for t in range(rounds):
         for i in range(n):
             at = Address(seed, repetition, i, t + 1, d)
-            messages[t, i] = released_gradient(loss, shards[i], x[t], 1, float(deviations[i]), at, gridded, clip)
+            messages[t, i] = released_gradient(loss, shards[i], x[t], n * w[i], float(deviations[i]), at, gridded, clip)
         x[t + 1] = g.prox(x[t] - step * (sum(messages[t]) / n + l2 * x[t]), step)
     return Releases(x, messages)
 
@@ -778,13 +798,14 @@ def isrl_accelerated(
     repetition: int,
     gridded: bool = True,
     clip: float = math.inf,
+    weighting: str = "uniform",
 ) -> Releases:
     """Accelerated ISRL-DP (Lowy and Razaviyayn 2023), one stage of Ghadimi and Lan's AC-SA (2012).
 
     α_r = 2/(r+1), η_r = 4υ/(r(r+1)); w_md mixes w_ag and w; w minimises
     α[⟨h, w⟩ + g(w) + (μ/2)‖w_md − w‖²] + ½[(1−α)μ + η]‖w_old − w‖²; w_ag ← αw + (1−α)w_ag.
     """
-    n, d = len(shards), len(x0)
+    n, d, weights = len(shards), len(x0), weights_of(shards, weighting)
     x, messages = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
     x[0] = w = x0
     for t in range(rounds):
@@ -793,7 +814,9 @@ def isrl_accelerated(
         md = ((1.0 - alpha) * (mu + eta) * x[t] + alpha * pull * w) / (eta + (1.0 - alpha**2) * mu)
         for i in range(n):
             at = Address(seed, repetition, i, t + 1, d)
-            messages[t, i] = released_gradient(loss, shards[i], md, 1, float(deviations[i]), at, gridded, clip)
+            messages[t, i] = released_gradient(
+                loss, shards[i], md, n * weights[i], float(deviations[i]), at, gridded, clip
+            )
         h = sum(messages[t]) / n + l2 * md
         w = g.prox((alpha * mu * md + pull * w - alpha * h) / (mu + eta), alpha / (mu + eta))
         x[t + 1] = alpha * w + (1.0 - alpha) * x[t]
@@ -832,13 +855,16 @@ def scaffnew(
     repetition: int,
     gridded: bool = True,
     clip: float = math.inf,
+    weighting: str = "uniform",
 ) -> Skipping:
     """ProxSkip (Mishchenko et al. 2022, Algorithm 1) on Σ_i f_i(x_i) + ψ, ψ = n·g where all x_i agree, with noise.
 
+    With weights n w_i f_i is in the place of f_i.
     x̂_i = x_i − γ(∇f_i(x_i) + noise − h_i); where the coin says so x_i = prox_{(γ/p)g}(mean_j x̂_j − (γ/p)h_j), else
     x_i = x̂_i; and h_i += (p/γ)(x_i − x̂_i). For g = 0 the h_i sum to zero: Scaffnew. p is taken as the coins have it.
     """
     n, d, p = len(shards), len(x0), math.ceil(probability * 2**24) / 2**24
+    w = weights_of(shards, weighting)
     model, control = np.zeros((rounds + 1, d)), np.zeros((rounds + 1, n, d))
     coins = np.zeros(rounds, dtype=np.bool_)
     model[0] = x0
@@ -847,8 +873,8 @@ def scaffnew(
         moved = np.zeros((n, d))
         for i in range(n):
             at = Address(seed, repetition, i, t + 1, d)
-            h = released_gradient(loss, shards[i], x[i], 1, float(deviations[i]), at, gridded, clip)
-            moved[i] = x[i] - step * (h + l2 * x[i] - control[t, i])
+            h = released_gradient(loss, shards[i], x[i], n * w[i], float(deviations[i]), at, gridded, clip)
+            moved[i] = x[i] - step * (h + n * w[i] * l2 * x[i] - control[t, i])
         coins[t] = coin(seed, repetition, t + 1, p)
         if coins[t]:
             model[t + 1] = g.prox(sum(moved[j] - step / p * control[t, j] for j in range(n)) / n, step / p)

@@ -71,6 +71,7 @@ def deviations_of(run: fl.Solution, n: int) -> Any:
     return np.sqrt(np.broadcast_to(run.ledger.variances, (n, run.ledger.releases))[:, 0])
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("repetitions", [1, 3, 20])
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 @pytest.mark.parametrize("sizes", sorted(SIZES))
@@ -110,6 +111,7 @@ def test_single_precision(name: str) -> None:
     np.testing.assert_allclose(run.means[17], expected, atol=1e-4 * np.abs(expected).max())
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_bits_depend_on_nothing_but_the_seed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Company, threads and segments; runs of other lengths and parameters in the same block."""
@@ -129,6 +131,7 @@ def test_bits_depend_on_nothing_but_the_seed(name: str, monkeypatch: pytest.Monk
     assert not np.isnan(many.messages).any()
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize(
     ("name", "releases"),
     [
@@ -306,8 +309,8 @@ def test_audits_pass(name: str) -> None:
 def test_audits_notice_half_the_sensitivity(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = schedule.released
 
-    def halved(problem: fl.Problem, bound: float, parts: int) -> Sensitivity:
-        whole = right(problem, bound, parts)
+    def halved(problem: fl.Problem, bound: float, divisors: Any) -> Sensitivity:
+        whole = right(problem, bound, divisors)
         return Sensitivity(whole.query / 2, whole.arithmetic)
 
     monkeypatch.setattr(schedule, "released", halved)

@@ -36,6 +36,7 @@ def trajectory(case: cases.Case, run: fl.Solution, repetition: int) -> naive.His
     return naive.primal_dual(case.shards, case.loss, case.l2, case.g, x0, step, deviations, 4, repetition, gridded)
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("path", sorted(PATHS))
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 @pytest.mark.parametrize("name", ["box_l1", "l1_ball"])
@@ -64,6 +65,7 @@ def test_every_path_is_the_oracles(path: str, layout: str, name: str, monkeypatc
     np.testing.assert_allclose(run.messages[-1], watched, rtol=1e-12, atol=1e-12 * np.abs(watched).max())
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", ["box_l1", "simplex"])
@@ -99,6 +101,7 @@ def test_blocks_of_two_lines(
         np.testing.assert_allclose(run.messages[repetition], history.messages[:, 2], rtol=0, atol=tolerance * scale)
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("path", sorted(PATHS))
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 def test_single_precision_follows_the_oracle(path: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,6 +192,7 @@ def test_a_run_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch)
             np.testing.assert_array_equal(a, c)
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize(
     "method",
     [
@@ -231,6 +235,7 @@ def test_segments_end_where_runs_end_and_before_records_are_too_many(monkeypatch
     assert laid.ends(1000) == [40, 45, 50, 60]
 
 
+@cases.tiny_shards
 def test_nothing_is_recorded_after_a_failure() -> None:
     problem = cases.make("zero", sizes=UNEQUAL).problem
     lost, sound = (fl.ISRLDP(step).schedule(problem, BUDGET, 40) for step in (1e300, 0.05))
@@ -249,6 +254,7 @@ def test_nothing_is_recorded_after_a_failure() -> None:
     assert np.isfinite(runs[1].means).all()
 
 
+@cases.tiny_shards
 def test_blocks_are_used_again() -> None:
     """Forty short runs, five blocks of them in turn in one layout, and each with its own bits."""
     problem = cases.make("box_l1", sizes=UNEQUAL).problem

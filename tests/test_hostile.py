@@ -63,7 +63,7 @@ def queries(problem: Composite, points: Sequence[Array], *, method: Any = None, 
         runs.advance(1)
         # The room where the gradient of the last worker was made.
         gradient = runs.state.gradient[0][: problem.d].astype(np.float64).reshape(problem.d, -1)
-        found.append(gradient[:, : len(lanes)].T / (schedule.program.parts(problem) * problem.sizes[-1]))
+        found.append(gradient[:, : len(lanes)].T / schedule.program.divisors(problem)[-1])
     return np.concatenate(found)
 
 
@@ -75,7 +75,7 @@ def assert_contained(worlds: Sequence[Composite], points: Sequence[Array], bound
     for one, other in combinations(range(len(worlds)), 2):
         largest = bound if bound is not None else max(worlds[k].gradient_bound for k in (one, other))
         problem = worlds[one]
-        allowed = float(released(problem, largest, problem.n).total[-1])
+        allowed = float(released(problem, largest, problem.divisors).total[-1])
         if problem.dtype == "float32":  # its rounding is in no ledger
             allowed *= 1 + 4 * (problem.sizes[-1] + problem.d + 4) * float(np.finfo(np.float32).eps)
         apart = np.linalg.norm((seen[one] - seen[other]) / allowed, axis=1)
@@ -158,7 +158,7 @@ def test_baselines_are_held_to_their_bounds_too(method: Any) -> None:
     assert program.enforced(worlds[0]) == bound
     points = hostile_points(D, 4)
     seen = [queries(world, points, method=method) for world in worlds]
-    allowed = float(released(worlds[0], bound, 1).total[-1])
+    allowed = float(released(worlds[0], bound, program.divisors(worlds[0])).total[-1])
     for one, other in combinations(seen, 2):
         assert (np.linalg.norm(one / allowed - other / allowed, axis=1) <= 1.0).all()
 

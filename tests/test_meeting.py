@@ -67,6 +67,7 @@ def most() -> Iterator[int]:
     numba.set_num_threads(before)
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize(
     "method",
     [

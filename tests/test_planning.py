@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
+import cases
 import fastldp as fl
 import naive
 from fastldp.errors import ArgumentError, BudgetError, SpecError
@@ -152,6 +153,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 LOOSE = fl.Budget(6.0, 1e-3)
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("allocation", ["planned", "dynamic", "static"])
 def test_prediction_on_quadratic_problems(shape: str, allocation: str) -> None:
@@ -192,6 +194,7 @@ def test_prediction_of_baselines(baseline: Any) -> None:
     assert f"τ = {made.tau:.4g}" in run.ledger.plan
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_grid_finds_much_better(shape: str) -> None:
     """The excess over the best of a grid of steps and allocations, all with the noise of one seed, is at most 10 %."""
@@ -269,6 +272,7 @@ def test_step_and_allocation_alone() -> None:
         assert schedule.ledger.spent_epsilon <= 1.0
 
 
+@cases.tiny_shards
 def test_a_plan_is_an_allocation_where_workers_differ() -> None:
     """Also of the squared loss, whose rows no bound on gradients bounds: facts are then the caller's."""
     problem, _ = quadratic(1, unequal=True)

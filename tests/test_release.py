@@ -103,6 +103,7 @@ def test_the_law_of_a_coarse_release_is_the_ideal_one(drawn: tuple[Array, Array]
     assert stats.chisquare(counts, h.size * np.diff([0.0, *cdf, 1.0])).pvalue > 1e-3
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("sizes", [(12, 12, 12), (5, 14, 1, 9)])
 @pytest.mark.parametrize("repetitions", [1, 3])
 def test_every_message_comes_from_the_grid(sizes: tuple[int, ...], repetitions: int) -> None:

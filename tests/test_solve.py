@@ -61,6 +61,7 @@ def assert_same_trajectory(case: cases.Case, run: fl.Solution, repetition: int, 
     np.testing.assert_allclose(run.distance[repetition], far, rtol=1e-11)
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 @pytest.mark.parametrize("layout", ["dense", "csr"])
@@ -85,6 +86,7 @@ def test_clipped_trajectory_is_the_oracles(layout: str) -> None:
     assert np.abs(run.x - fl.solve(free.problem, rounds=20).x).max() > 1e-3
 
 
+@cases.tiny_shards
 def test_per_worker_budgets_and_variances_of_the_callers_own() -> None:
     case = cases.make("box_l1", sizes=UNEQUAL)
     budget = fl.Budget(np.array([0.5, 1.0, 2.0, 4.0]), 1e-4, "gdp")
@@ -119,6 +121,7 @@ def test_noise_differs_between_workers_rounds_repetitions_and_seeds() -> None:
 # The same bits
 
 
+@cases.tiny_shards
 def test_bits_do_not_depend_on_threads_packing_or_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
     problem = cases.make("box_l1", layout="csr", sizes=UNEQUAL).problem

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import cases
 import fastldp as fl
 import sweeps
 from fastldp import memory
@@ -318,6 +319,7 @@ def keys(text: str) -> set[str]:
     return {setting.key for setting in read(text).settings}
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize(
     ("old", "one", "other"),
     [
@@ -371,6 +373,7 @@ def test_keys_do_not_change_from_version_to_version() -> None:
     assert setting.key == "90a9d607bdeb3bb6d491e9998c0468da"
 
 
+@cases.tiny_shards
 def test_the_text_of_a_card_is_the_canonical_text_of_all_its_parameters() -> None:
     text = sweeps.spec(*sweeps.METHODS, problem='regularizer = "Zero"\npartition = "dirichlet"\nalpha = 2')
     two = "[[budget]]\nepsilon = [[1.0, 2.0, 3.0, 4.0]]\ndelta = 1e-3\n[[budget]]\nepsilon = 1\ndelta = 0.1\n"

@@ -204,6 +204,7 @@ def test_where_the_optimum_is_zero_the_distance_is_absolute() -> None:
     assert theory.optimality_scale(problem) == 0.5
 
 
+@cases.tiny_shards
 @pytest.mark.filterwarnings("ignore::fastldp.errors.SamplerWarning")
 @pytest.mark.parametrize("allocation", ["dynamic", "static"])
 @pytest.mark.parametrize(("regularizer", "loss"), [("box_l1", "logistic"), ("l2_ball", "squared")])

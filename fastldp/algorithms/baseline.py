@@ -27,10 +27,13 @@ class Baseline(Protocol):
 
 
 def outline_of(make: Callable[[float], Program], method: Baseline, terms: Terms, rounds: int) -> Outline:
-    """σ² = 2C² releases/(ρ mᵢ²) in each release: sensitivity 2C/mᵢ. `make` gives the program for a step."""
+    """σ² = 2C² releases/(ρ mᵢ²) in each release: sensitivity 2C/mᵢ, times n wᵢ where the release is.
+
+    `make` gives the program for a step.
+    """
     # A planned step is not known before the bound is.
     program = make(1.0 if isinstance(method.step, str) else method.step)
-    problem, releases, parts = terms.problem, program.releases(rounds), program.parts(terms.problem)
+    problem, releases, divisors = terms.problem, program.releases(rounds), program.divisors(terms.problem)
     terms.refuse_beyond_memory(releases)
     if program.clip is not None:
         threshold("clip", program.clip, problem.precision)
@@ -39,11 +42,12 @@ def outline_of(make: Callable[[float], Program], method: Baseline, terms: Terms,
         return noiseless(program, problem, rounds)
     clipped = program.threshold(problem) < np.inf
     bound = program.threshold(problem) if clipped else problem.gradient_bound
-    calibration = terms.calibration(bound, parts, releases)
+    calibration = terms.calibration(bound, divisors, releases)
     read, line = [] if clipped else ["the gradient bound"], ""
     if method.step == PLANNED:
         way = Way(
-            parts=parts,
+            parts=1,
+            shares=program.server_shares(problem),
             local_steps=program.local_steps,
             server_step=program.server_step,
             early_releases=program.early_releases,
@@ -58,7 +62,7 @@ def outline_of(make: Callable[[float], Program], method: Baseline, terms: Terms,
             calibration,
             bound=bound,
             bound_source="public" if clipped else problem.bound_source,
-            parts=parts,
+            divisors=divisors,
             read_off_data=", ".join(read),
             allocation="static",
             shape=static_variances(releases, **calibration.least),
@@ -66,7 +70,7 @@ def outline_of(make: Callable[[float], Program], method: Baseline, terms: Terms,
             plan=line,
         ).calibrated()
         deviations = np.full(rounds, np.sqrt(ledger.shape[0]))
-        program.variance = float(np.mean(ledger.shape[0] * ledger.factors))
+        program.variance = float(np.mean(program.server_shares(problem) * ledger.shape[0] * ledger.factors))
         return Schedule(program.step, deviations, np.sqrt(ledger.factors), ledger, program)
 
-    return Outline(program, terms.sampler_spoils(releases), complete)
+    return Outline(program, terms.sampler_spoils(releases), calibration.factors, complete)

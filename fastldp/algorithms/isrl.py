@@ -89,8 +89,8 @@ class NoisyDescent(Program):
         self.tail_begins = rounds - max(method.tail_average, 1)
         self.strong_convexity = problem.l2
 
-    def parts(self, problem: Composite) -> int:
-        return 1
+    def divisors(self, problem: Composite) -> Array:
+        return np.asarray(problem.divisors / problem.n)
 
     def state(self, layout: Layout, problem: Composite) -> kernels.State:
         d = problem.d

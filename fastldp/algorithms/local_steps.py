@@ -198,8 +198,11 @@ class LocalSteps(Program):
     def kind(self) -> tuple[Any, ...]:
         return *super().kind, self.variates, self.extrapolates
 
-    def parts(self, problem: Composite) -> int:
-        return 1
+    def divisors(self, problem: Composite) -> Array:
+        return problem.sizes.astype(np.float64)
+
+    def server_shares(self, problem: Composite) -> Array:
+        return problem.shares
 
     def state(self, layout: Layout, problem: Composite) -> kernels.State:
         n, d = problem.n, problem.d
@@ -216,6 +219,7 @@ class LocalSteps(Program):
             server_step=layout.stack(program.server_step for program in programs),
             noise=layout.stack(program.noise(problems[0].d) for program in programs),
             shrink=layout.stack(problem.l2 for problem in problems),
+            shares=layout.stack(self.server_shares(problem) for problem in problems),
         )
 
     def noise(self, d: int) -> float:

@@ -23,8 +23,7 @@ from fastldp.algorithms.schedule import Calibration, Outline, Schedule, Terms, c
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, StepWarning
 from fastldp.kernels import primal_dual as kernels
-from fastldp.planning.facts import LARGEST_STEP
-from fastldp.planning.plan import Plan, Way, planned
+from fastldp.planning.plan import Plan, planned, way_of
 from fastldp.planning.prior import Prior
 from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
 from fastldp.privacy.budget import Budget
@@ -91,8 +90,8 @@ class PrimalDual:
                 raise ArgumentError("allocation", self.allocation, "variances need a budget= to be held against")
             refuse_without_budget(self.step)
             return noiseless(Algorithm1(self._step(problem)), problem, rounds)
-        bound, parts = problem.gradient_bound, problem.n
-        calibration = terms.calibration(bound, parts, rounds)
+        bound, divisors = problem.gradient_bound, problem.divisors
+        calibration = terms.calibration(bound, divisors, rounds)
         if isinstance(self.allocation, Plan):
             plan: Plan | None = self._given_plan(self.allocation, problem, rounds)
         else:
@@ -111,7 +110,7 @@ class PrimalDual:
                 calibration,
                 bound=bound,
                 bound_source=problem.bound_source,
-                parts=parts,
+                divisors=divisors,
                 read_off_data=self._read_off_data(problem),
                 allocation=self._allocation_name(),
                 shape=shape,
@@ -123,7 +122,10 @@ class PrimalDual:
 
         if not isinstance(self.allocation, str):
             complete()  # a caller's own variances may overspend
-        return Outline(program, terms.sampler_spoils(rounds), complete)
+        # A caller's own are the same for all workers.
+        given = not isinstance(self.allocation, str | Plan)
+        factors = np.ones(problem.n) if given else calibration.factors if plan is None else plan.factors
+        return Outline(program, terms.sampler_spoils(rounds), factors, complete)
 
     def _allocation_name(self) -> str:
         if isinstance(self.allocation, Plan):
@@ -147,7 +149,7 @@ class PrimalDual:
             prior,
             terms.rho,
             calibration.sensitivities.total,
-            Way(parts=problem.n, largest_step=LARGEST_STEP),
+            way_of(facts),
             rounds=rounds,
             allocation=self.allocation,
             convexity=problem.safe_strong_convexity,
@@ -222,8 +224,8 @@ class Algorithm1(Program):
     memory: ClassVar[tuple[str, ...]] = ("X", "dual")
     lanes_of_samples: ClassVar[bool] = True
 
-    def parts(self, problem: Composite) -> int:
-        return problem.n
+    def divisors(self, problem: Composite) -> Array:
+        return problem.divisors
 
     def state(self, layout: Layout, problem: Composite) -> kernels.State:
         n, d = problem.n, problem.d
@@ -238,7 +240,7 @@ class Algorithm1(Program):
         scaled = [p.regularizer.scaled(program.step, n) for p, program in zip(problems, programs, strict=True)]
         return kernels.Method(
             step=layout.stack(program.step for program in programs),
-            shrink=layout.stack(problem.l2 / n for problem in problems),
+            shrink=layout.stack(problem.l2 * problem.shares / n for problem in problems),
             scale=layout.stack(scale for _, scale in scaled),
         )
 

@@ -69,8 +69,12 @@ class Program(ABC):
         return rounds + (self.early_releases > 0)
 
     @abstractmethod
-    def parts(self, problem: Composite) -> int:
-        """A release is of ∇fᵢ over so many parts."""
+    def divisors(self, problem: Composite) -> Array:
+        """(n,): what a release divides the sum of a worker's gradients by: its mean over 1/wᵢ, 1/(n wᵢ) or 1."""
+
+    def server_shares(self, problem: Composite) -> Array:
+        """(n,): what the server multiplies each worker's by before it takes the mean: 1 where releases are weighted."""
+        return np.ones(problem.n)
 
     def threshold(self, problem: Composite) -> float:
         """The norm each sample's gradient is clipped to: the method's or the problem's; infinite if none is."""

@@ -87,8 +87,8 @@ class Skipping(Program):
         """p, as the coins have it."""
         return float(self.chance / 2**PUBLIC_BITS)
 
-    def parts(self, problem: Composite) -> int:
-        return 1
+    def divisors(self, problem: Composite) -> Array:
+        return np.asarray(problem.divisors / problem.n)
 
     def state(self, layout: Layout, problem: Composite) -> kernels.State:
         n, d = problem.n, problem.d
@@ -103,7 +103,7 @@ class Skipping(Program):
             chance=layout.stack(program.chance for program in programs),
             stretch=layout.stack(stretches),
             rate=layout.stack(1 / stretch for stretch in stretches),
-            shrink=layout.stack(problem.l2 for problem in problems),
+            shrink=layout.stack(problem.l2 * problem.shares for problem in problems),
         )
 
     def begin(self, state: kernels.State, start: Array) -> None:

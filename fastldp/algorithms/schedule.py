@@ -49,6 +49,8 @@ class Outline:
     program: Program
     sampler_spoils: bool
     """Whether the sampler may take so much of the promise that there is no calibrating to what it leaves."""
+    factors: Array
+    """(n,): a worker's variances beside those of the one that needs least."""
     complete: Callable[[], Schedule]
 
 
@@ -71,7 +73,7 @@ class Terms:
     def __init__(self, problem: Composite, budget: Budget | None) -> None:
         self.problem = problem
         self._budget = budget
-        self._calibrations: dict[tuple[float, int], Calibration] = {}
+        self._calibrations: dict[tuple[float, bytes], Calibration] = {}
         self._fitting = 0
         self._spoiled: dict[int, bool] = {}
 
@@ -105,11 +107,12 @@ class Terms:
         """(n,): what each worker is promised."""
         return np.broadcast_to(np.asarray(self.budget.epsilon, dtype=np.float64), (self.problem.n,)).copy()
 
-    def calibration(self, bound: float, parts: int, releases: int) -> Calibration:
-        """Of releases of ∇fᵢ/parts, where no sample's gradient exceeds the bound."""
-        found = self._calibrations.get((bound, parts))
+    def calibration(self, bound: float, divisors: Array, releases: int) -> Calibration:
+        """Of releases of a worker's gradients, added up and divided, where no sample's exceeds the bound."""
+        about = bound, divisors.tobytes()
+        found = self._calibrations.get(about)
         if found is None:
-            found = self._calibrations[bound, parts] = self._calibrated(released(self.problem, bound, parts))
+            found = self._calibrations[about] = self._calibrated(released(self.problem, bound, divisors))
         if not found.most * releases / 2 <= LARGEST_VARIANCE:
             remedy = (
                 f"the noise would have a variance above {LARGEST_VARIANCE:g}; promise a larger ε, or scale the data"
@@ -143,17 +146,18 @@ class Terms:
 def noiseless(program: Program, problem: Composite, rounds: int) -> Outline:
     """The outline of a run without a budget."""
     program.private = False
-    return Outline(program, False, lambda: Schedule(program.step, np.zeros(rounds), np.ones(problem.n), None, program))
+    ones = np.ones(problem.n)
+    return Outline(program, False, ones, lambda: Schedule(program.step, np.zeros(rounds), ones, None, program))
 
 
-def released(problem: Composite, bound: float, parts: int) -> Sensitivity:
-    """How far one sample moves a release of ∇fᵢ/parts; in float32 without the rounding of the gradient."""
+def released(problem: Composite, bound: float, divisors: Array) -> Sensitivity:
+    """How far one sample moves a release of gradients so divided; in float32 without the rounding of the gradient."""
     if bound == 0:
         raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
     if not bound <= LARGEST_THRESHOLD[problem.precision]:
         remedy = "so large that their squares overflow; scale the features, keep x in a smaller set, or clip"
         raise DataError("A", f"gradients of up to {bound:g}", remedy)
-    found = Sensitivity.of_means(bound, parts, problem.sizes, problem.rounding)
+    found = Sensitivity.of_means(bound, divisors, problem.sizes, problem.rounding)
     if float(found.query.min()) ** 2 < np.finfo(np.float64).tiny:
         raise DataError(
             "A", f"gradients of at most {bound:g}", "so small that their squares vanish; scale the features"
@@ -161,8 +165,8 @@ def released(problem: Composite, bound: float, parts: int) -> Sensitivity:
     return found
 
 
-def ledger_of(terms: Terms, calibration: Calibration, *, bound: float, parts: int, **rest: Any) -> Ledger:
-    """The ledger of a run whose queries are ∇fᵢ/parts."""
+def ledger_of(terms: Terms, calibration: Calibration, *, bound: float, divisors: Array, **rest: Any) -> Ledger:
+    """The ledger of a run whose queries are sums of gradients so divided."""
     return Ledger(
         accounting=terms.budget.accounting,
         delta=terms.budget.delta,
@@ -171,7 +175,7 @@ def ledger_of(terms: Terms, calibration: Calibration, *, bound: float, parts: in
         sensitivities=calibration.sensitivities,
         bound=bound,
         dimension=terms.problem.d,
-        largest_query=bound / parts,
+        largest_query=float((bound / (divisors / terms.problem.sizes)).max()),
         precision=terms.problem.dtype,
         sampler_version=sampler.VERSION,
         **rest,

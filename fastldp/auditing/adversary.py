@@ -1,7 +1,7 @@
 """What a server that knows everything but one sample makes of what it sees; plain NumPy, nothing of the kernels.
 
 It knows the method, the variances and all data of the worker up to the sample in question, and sees the worker's
-messages and the broadcasts. Of Algorithm 1 each message is x − γ(h + (l2/n) x + Λ) with x and Λ that follow from
+messages and the broadcasts. Of Algorithm 1 each message is x − γ(h + wᵢ l2 x + Λ) with x and Λ that follow from
 earlier ones; the baselines send h itself. So it knows every release h = q + noise, and with it the likelihood of the
 transcript under either input: the optimal test.
 """
@@ -71,7 +71,7 @@ def look(input_: Composite, neighbour: Composite, worker: int, schedule: Schedul
     spacings = spacing(deviations)
     doubt = off_grid = largest = 0.0
     gridless = 0
-    for k, (x, release, size) in enumerate(_releases(program, input_, start, view)):
+    for k, (x, release, size) in enumerate(_releases(program, input_, worker, start, view)):
         query = _query(program, input_, worker, x)
         left = (release - query) / deviations[k]
         noise[:, k] = left
@@ -102,7 +102,7 @@ def claimed_deviations(schedule: Schedule, n: int, worker: int, releases: int) -
 
 
 @singledispatch
-def _releases(program: Program, problem: Composite, start: Array, view: View) -> Iterator[Found]:
+def _releases(program: Program, problem: Composite, worker: int, start: Array, view: View) -> Iterator[Found]:
     """Of every release, where the gradient was taken and what was released: the method, read backwards.
 
     And the size of the numbers that it was computed of; zero where it was seen as it is.
@@ -111,21 +111,22 @@ def _releases(program: Program, problem: Composite, start: Array, view: View) ->
 
 
 @_releases.register
-def _of_algorithm_1(program: Algorithm1, problem: Composite, start: Array, view: View) -> Iterator[Found]:
+def _of_algorithm_1(program: Algorithm1, problem: Composite, worker: int, start: Array, view: View) -> Iterator[Found]:
     step, n, g = program.step, problem.n, problem.regularizer
+    shrink = problem.l2 * problem.shares[worker] / n
     x = np.tile(start, (view.messages.shape[0], 1))
     dual = np.zeros_like(x)
     for t in range(view.messages.shape[1]):
         message, mean = view.messages[:, t], view.broadcasts[:, t]
         size = (np.abs(x).max() + np.abs(message).max()) / step + np.abs(dual).max()
-        yield x, (x - message) / step - dual - problem.l2 / n * x, float(size)
+        yield x, (x - message) / step - dual - shrink * x, float(size)
         dual = dual + message - mean
         z = message - step * (message - mean)
         x = g.prox(z, step / n) if g.of_coordinates else np.stack([g.prox(row, step / n) for row in z])
 
 
 @_releases.register
-def _of_local_steps(program: LocalSteps, problem: Composite, start: Array, view: View) -> Iterator[Found]:
+def _of_local_steps(program: LocalSteps, problem: Composite, worker: int, start: Array, view: View) -> Iterator[Found]:
     # The accounting counts every local release, so the adversary is given every one.
     early, count, step = program.early_releases, program.local_steps, program.step
     x = np.tile(start, (view.messages.shape[0], 1))
@@ -147,12 +148,12 @@ def _of_local_steps(program: LocalSteps, problem: Composite, start: Array, view:
 
 
 @_releases.register
-def _of_skipping(program: Skipping, problem: Composite, start: Array, view: View) -> Iterator[Found]:
+def _of_skipping(program: Skipping, problem: Composite, worker: int, start: Array, view: View) -> Iterator[Found]:
     x = np.tile(start, (view.messages.shape[0], 1))
-    control = np.zeros_like(x)
+    control, shrink = np.zeros_like(x), problem.l2 * problem.shares[worker]
     for t in range(view.messages.shape[1]):
         yield x, view.messages[:, t], 0.0
-        moved = x - program.step * (view.messages[:, t] + problem.l2 * x - control)
+        moved = x - program.step * (view.messages[:, t] + shrink * x - control)
         # Coins are public: where nothing was sent, they said so.
         answer = view.broadcasts[:, t]
         x = np.where(np.isnan(answer), moved, answer)
@@ -160,11 +161,14 @@ def _of_skipping(program: Skipping, problem: Composite, start: Array, view: View
 
 
 @_releases.register
-def _of_noisy_descent(program: NoisyDescent, problem: Composite, start: Array, view: View) -> Iterator[Found]:
+def _of_noisy_descent(
+    program: NoisyDescent, problem: Composite, worker: int, start: Array, view: View
+) -> Iterator[Found]:
     for t in range(view.messages.shape[1]):
         yield view.broadcasts[:, t], view.messages[:, t], 0.0
 
 
 def _query(program: Program, problem: Composite, worker: int, x: Array) -> Array:
     """What is released of the worker at every row of x, before the noise."""
-    return query(problem, worker, x, program.enforced(problem)) / program.parts(problem)
+    part = float(problem.sizes[worker] / program.divisors(problem)[worker])
+    return query(problem, worker, x, program.enforced(problem)) * part

@@ -22,7 +22,7 @@ FAR_TARGET = 1000.0
 # Lengths of replaced images, in the clipping threshold: long ones are clipped at once, and soon saturate the units.
 BRIGHTNESS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0)
 # What problems must have in common to be adjacent.
-SHARED = {Problem: ("loss", "dtype", "l2", "d"), MLP: ("products", "l2", "d", "start_seed")}
+SHARED = {Problem: ("loss", "dtype", "l2", "d", "weighting"), MLP: ("products", "l2", "d", "start_seed", "weighting")}
 
 
 class Pair(NamedTuple):
@@ -105,6 +105,7 @@ def _with_sample(problem: MLP, row: int, image: Any, label: int, bound: float) -
         strong_convexity=problem.parameters["strong_convexity"],
         classes=problem.layers.widths[-1],
         start_seed=problem.start_seed,
+        weighting=problem.weighting,
         products=problem.products,
     )
 
@@ -150,6 +151,7 @@ def _with_data(problem: Problem, rows: Any, targets: Any, bound: float) -> Probl
         row_bound=problem.row_bound,
         gradient_bound=bound,
         dtype=problem.dtype,
+        weighting=problem.weighting,
     )
 
 

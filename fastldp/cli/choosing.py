@@ -17,6 +17,7 @@ from fastldp.losses import SIGNS, Loss
 from fastldp.problem import HALF
 from fastldp.sweeping.making import LOSSES, METHODS, REGULARIZERS, kind_of, made, parameters_of
 from fastldp.sweeping.sources import DENSE_FROM
+from fastldp.weighting import UNIFORM, WEIGHTINGS
 
 PLANNED, THEOREM = "planned", "theorem"
 GENERATED = tuple(name for name in STAND_INS if name != "mnist")
@@ -55,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_gradient_bound,
         metavar="B",
         help="public; gradients are clipped to it: a number, or half, which is R/2 (R, or read off the data)",
+    )
+    of_data.add_argument(
+        "--weighting", choices=WEIGHTINGS, default=UNIFORM, help="of the workers in the objective (%(default)s)"
     )
     of_method = parser.add_argument_group("method")
     of_method.add_argument("--method", choices=METHODS, default="PrimalDual", help="(%(default)s)")
@@ -135,6 +139,7 @@ def problem_of(arguments: argparse.Namespace, data: Dataset) -> fl.Problem:
         regularizer=_regularizer(arguments),
         row_bound=arguments.row_bound,
         gradient_bound=arguments.gradient_bound,
+        weighting=arguments.weighting,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -35,6 +36,7 @@ def partition(
     sizes: int | Sequence[int] | Integers | None = None,
     share: float | None = None,
     alpha: float | None = None,
+    least: int | None = None,
     seed: int = 0,
 ) -> Integers:
     """The worker of every row, as `Problem(workers=...)` takes it. Every worker has at least one row.
@@ -50,22 +52,30 @@ def partition(
         themselves.
     share : for ``"label"``, the part of a worker's rows that is drawn uniformly from all; 0.25 where it is not given.
     alpha : for ``"dirichlet"``; 0.5 where it is not given. The smaller, the fewer classes a worker has.
+    least : how many rows every worker has at least. Where the Dirichlet shares leave one with fewer, rows drawn from
+        the largest shards are moved to it.
     seed : of whatever is drawn.
 
     >>> partition([-1, 1, -1, 1, 1], 2).tolist()
     [0, 0, 0, 1, 1]
     >>> partition([-1, 1, -1, 1, 1], 2, "label", sizes=[2, 3], share=0.0).tolist()
     [0, 1, 0, 1, 1]
+    >>> [np.bincount(partition(np.arange(60) % 2, 4, "dirichlet", least=k)).tolist() for k in (0, 10)]
+    [[35, 6, 14, 5], [26, 10, 14, 10]]
     """
     classes, chosen = _classes(labels), known_name("how", how, WAYS)
     n = _workers(workers, classes.size)
+    least = _least(least, n, classes.size)
     share, alpha = _only_where_used(chosen, share, alpha)
     rng = np.random.default_rng(_seed(seed))
     if chosen == "dirichlet":
         if sizes is not None:
             raise ArgumentError("sizes", sizes, "the Dirichlet shares decide the sizes; leave it out, or change how")
-        return _dirichlet(classes, n, alpha, rng)
+        return _with_least(_dirichlet(classes, n, alpha, rng, must_have=least == 0), n, least, rng)
     held = _equal_sizes(classes.size, n) if sizes is None else _sizes(sizes, n, classes.size)
+    if held.min() < least:
+        worker = int(held.argmin())
+        raise DataError("sizes", sizes, f"worker {worker} has {held[worker]:,} rows, fewer than least = {least:,}")
     if held.sum() != classes.size:
         remedy = f"they add up to {held.sum():,}, and there are {classes.size:,} rows; to leave rows out, use sample()"
         raise DataError("sizes", sizes, remedy)
@@ -119,6 +129,11 @@ def _classes(labels: ArrayLike) -> Integers:
 def _workers(workers: int, rows: int) -> int:
     remedy = f"give a whole number from 1 to {rows:,}, the rows: every worker needs one"
     return integer("workers", workers, remedy, at_least=1, at_most=rows)
+
+
+def _least(least: int | None, n: int, rows: int) -> int:
+    remedy = f"give a whole number ≥ 0, at most {rows // n:,}: {rows:,} rows are that many for each of {n:,} workers"
+    return 0 if least is None else integer("least", least, remedy, at_least=0, at_most=rows // n)
 
 
 def _seed(seed: int) -> int:
@@ -189,8 +204,11 @@ def _as_many_of_each(classes: Integers, total: int) -> Integers:
     return np.concatenate([np.flatnonzero(classes == kind)[:want] for kind, want in enumerate(wanted)])
 
 
-def _dirichlet(classes: Integers, n: int, alpha: float, rng: np.random.Generator) -> Integers:
-    """Each class, shuffled, cut where the cumulative shares say; drawn again while a worker has nothing."""
+def _dirichlet(classes: Integers, n: int, alpha: float, rng: np.random.Generator, *, must_have: bool) -> Integers:
+    """Each class, shuffled, cut where the cumulative shares say; drawn again while a worker has nothing.
+
+    After so many draws that is refused where all must have something, and else the last is taken.
+    """
     for _ in range(REDRAWS):
         owners = np.empty(classes.size, dtype=np.int64)
         for kind in range(int(classes.max()) + 1):
@@ -200,5 +218,24 @@ def _dirichlet(classes: Integers, n: int, alpha: float, rng: np.random.Generator
             owners[rows] = np.repeat(np.arange(n), np.diff(cuts, prepend=0, append=rows.size))
         if np.bincount(owners, minlength=n).min() > 0:
             return owners
-    remedy = f"some worker had no rows in each of {REDRAWS} draws; give a larger alpha or fewer workers"
-    raise DataError("alpha", alpha, remedy)
+    if must_have:
+        remedy = f"some worker had no rows in each of {REDRAWS} draws; give a larger alpha or fewer workers, or least=1"
+        raise DataError("alpha", alpha, remedy)
+    return owners
+
+
+def _with_least(owners: Integers, n: int, least: int, rng: np.random.Generator) -> Integers:
+    """The same with rows, drawn from those of whoever has most at the time, moved to those who have too few."""
+    sizes = np.bincount(owners, minlength=n)
+    if sizes.min() >= least:
+        return owners
+    given = np.repeat(np.arange(n), np.maximum(least - sizes, 0))
+    # The largest shards come down to one level, and the first of them by one more where that is not enough.
+    levels = range(int(sizes.max()) + 1)
+    level = levels[bisect_left(levels, -given.size, key=lambda level: -np.maximum(sizes - level, 0).sum())]
+    moved = np.maximum(sizes - level, 0)
+    moved[np.flatnonzero(sizes >= level)[: given.size - moved.sum()]] += 1
+    taken = [rng.permutation(np.flatnonzero(owners == worker))[: moved[worker]] for worker in np.flatnonzero(moved)]
+    made = owners.copy()
+    made[np.concatenate(taken)] = rng.permutation(given)
+    return made

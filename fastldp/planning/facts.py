@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastldp.errors import ArgumentError
 from fastldp.privacy.ledger import Sensitivity, rounding_of
-from fastldp.validation import integer, real, whole_numbers
+from fastldp.validation import integer, known_name, real, whole_numbers
+from fastldp.weighting import UNIFORM, WEIGHTINGS, divisors_of, shares_of
 
 # The theorem's limit on the step, beside 1/L_f.
 LARGEST_STEP = 0.25
@@ -29,6 +30,7 @@ class Facts:
     l2 : the weight of ½‖x‖².
     curvature : the largest second derivative of the loss in the margin: 1/4 of the logistic, 1 of the squared.
     radius : the norm no row exceeds; B where it is not given, as for a logistic loss whose gradients are not clipped.
+    weighting : ``"uniform"``, or ``"rows"``: of the workers, as of `Problem`.
 
     >>> facts = Facts(sizes=[100] * 20, dimension=22, bound=1.3, l2=0.1)
     >>> facts.n, facts.step_limit
@@ -43,6 +45,7 @@ class Facts:
     radius: float | None = None
     read_off_data: str = ""
     """What of these is not public but was read off the data; a plan made of it says so."""
+    weighting: str = UNIFORM
 
     def __init__(
         self,
@@ -54,6 +57,7 @@ class Facts:
         radius: float | None = None,
         *,
         read_off_data: str = "",
+        weighting: str = UNIFORM,
     ) -> None:
         remedy = "give a whole number ≥ 1 for each worker"
         counts = whole_numbers("sizes", sizes, np.size(np.asarray(sizes, dtype=object)), remedy)
@@ -74,6 +78,7 @@ class Facts:
             if radius is None
             else real("radius", radius, above, at_least=1 / LARGEST, below=2 * LARGEST),
             "read_off_data": read_off_data,
+            "weighting": known_name("weighting", weighting, WEIGHTINGS),
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -95,11 +100,17 @@ class Facts:
         return self.bend + self.l2
 
     @property
+    def shares(self) -> NDArray[np.float64]:
+        """(n,): n wᵢ, what each worker counts beside a uniform weight."""
+        return shares_of(self.weighting, self.sizes)
+
+    @property
     def step_limit(self) -> float:
-        """min{1/4, n/L}: the theorem's condition on γ, from public numbers."""
-        return min(LARGEST_STEP, self.n / self.smoothness)
+        """min{1/4, 1/(max wᵢ L)}: the theorem's condition on γ, from public numbers."""
+        return min(LARGEST_STEP, self.n / float(self.shares.max()) / self.smoothness)
 
     @property
     def sensitivity(self) -> NDArray[np.float64]:
-        """(n,): 2B/(n mᵢ) and a rounding error, how far one sample moves a release of Algorithm 1."""
-        return Sensitivity.of_means(self.bound, self.n, self.sizes, rounding_of(self.sizes)).total
+        """(n,): 2wᵢB/mᵢ and a rounding error, how far one sample moves a release of Algorithm 1."""
+        divisors = divisors_of(self.weighting, self.sizes)
+        return Sensitivity.of_means(self.bound, divisors, self.sizes, rounding_of(self.sizes)).total

@@ -143,8 +143,7 @@ def plan(
         remedy = f"give a whole number from 1 to {MOST_ROUNDS:,}"
         rounds = integer("rounds", rounds, remedy, at_least=1, at_most=MOST_ROUNDS)
     rho = budget.rho_of_workers(facts.n)
-    way = Way(parts=facts.n, largest_step=LARGEST_STEP)
-    return planned(facts, prior, rho, facts.sensitivity, way, rounds=rounds, allocation=allocation)
+    return planned(facts, prior, rho, facts.sensitivity, way_of(facts), rounds=rounds, allocation=allocation)
 
 
 def checked_prior(prior: Any) -> Prior:
@@ -157,9 +156,13 @@ class Way(NamedTuple):
     """How a method descends: the average moves by step · server_step against the mean of the releases."""
 
     parts: int
-    """A release is of ∇fᵢ over so many parts."""
+    """The mean of what the workers release is ∇f over so many parts."""
     largest_step: float = math.inf
     """Whatever the curvature."""
+    heaviest: float = 1.0
+    """The largest n wᵢ, where workers move by their own releases and not by the mean alone."""
+    shares: Array | float = 1.0
+    """(n,): what the server multiplies releases by before it takes their mean."""
     local_steps: int = 1
     server_step: float = 1.0
     early_releases: int = 0
@@ -169,7 +172,12 @@ class Way(NamedTuple):
         """The largest step that does not overshoot: no round takes more than all of an error away."""
         # A round leaves 1 − η_g(1 − (1 − ηλ)^K) of it.
         share = 1.0 if self.server_step <= 1 else 1 - (1 - 1 / self.server_step) ** (1 / self.local_steps)
-        return min(self.largest_step, share * self.parts / curvature)
+        return min(self.largest_step, share * self.parts / self.heaviest / curvature)
+
+
+def way_of(facts: Facts) -> Way:
+    """How Algorithm 1 descends."""
+    return Way(parts=facts.n, largest_step=LARGEST_STEP, heaviest=float(facts.shares.max()))
 
 
 def planned(
@@ -191,10 +199,11 @@ def planned(
     """
     modes, n = prior.modes(facts), facts.n
     least, factors = factors_of(sensitivity, rho)
-    price = way.parts**2 * float(np.mean(sensitivity**2 / rho)) / (2 * n)
+    price = way.parts**2 * float(np.mean(way.shares**2 * sensitivity**2 / rho)) / (2 * n)
     if rounds is not None:
         price *= 1 + way.early_releases / (way.local_steps * rounds)
-    decay = n * min(facts.l2 / n if convexity is None else convexity, 1.0)
+    lightest = float(facts.shares.min())
+    decay = n * min(facts.l2 * lightest / n if convexity is None else convexity, 1.0)
     found = curve(modes, price, allocation, decay)
     # How far a round with a step of one goes in the time τ.
     pace = way.local_steps * way.server_step / way.parts
@@ -223,7 +232,8 @@ def planned(
         shape = dynamic_variances(releases, contraction=rate * decay, **of_least, largest=largest)
     else:
         shape = static_variances(releases + way.early_releases, **of_least)[:releases]
-    start, noise = expected(modes, rate, (step * way.server_step) ** 2 * float(factors.mean()) / n * shape)
+    of_all = float(np.mean(way.shares**2 * factors))
+    start, noise = expected(modes, rate, (step * way.server_step) ** 2 * of_all / n * shape)
     return Plan(
         step=step,
         rounds=rounds,

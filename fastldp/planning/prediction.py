@@ -6,7 +6,7 @@ time τ depends on the step and the horizon through τ alone:
     E‖e‖² = ‖e^{−Hτ} e₀‖² + price · ∫₀^τ r ds · ∫₀^τ w/r ds,
 
 where s runs back from the end. r = √w is the best (Cauchy–Schwarz), r = 1 is equal noise, and the paper's is
-r = e^{−μs/2}. The price is n·mean(Δᵢ²/ρᵢ)/2: 2B²/(ρ m² n) where all workers are alike.
+r = e^{−μs/2}. The price is n·mean(Δᵢ²/ρᵢ)/2, where Δᵢ has the worker's weight: 2B²/(ρ m² n) where all are alike.
 
 What it leaves out: that the Hessian changes on the way, clipping, a nonsmooth g or a set, and what the workers' models
 differ by.

@@ -36,7 +36,7 @@ class Prior:
     Parameters
     ----------
     norm : ‖x¹ − x*‖, the norm of the optimum where runs start at zero.
-    spectrum : the eigenvalues of H, the Hessian of (1/n) Σ fᵢ with its l2: d numbers, or one for all; or, as a
+    spectrum : the eigenvalues of H, the Hessian of Σ wᵢ fᵢ with its l2: d numbers, or one for all; or, as a
         matrix, the second moment E[a aᵀ] of public samples of the same kind, of which H is l2 + curvature · E[a aᵀ]
         at most. Where it is not given, all are l2 + curvature · radius²/d, as for rows that fill the bound evenly.
     shares : how ‖x¹ − x*‖² is divided between the eigenvectors: d numbers that add up to 1; evenly by default.

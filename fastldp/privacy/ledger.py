@@ -43,15 +43,23 @@ class Sensitivity:
     """How far one sample can move a worker's release, part by part; one number for each worker."""
 
     query: Array
-    """2B/(n mᵢ): the exact gradients."""
+    """2wᵢB/mᵢ, or 2B/mᵢ where ∇fᵢ itself is released: the exact gradients."""
     arithmetic: Array
     """The rounding error of the computed gradients, twice."""
 
     @classmethod
-    def of_means(cls, bound: float, parts: int, sizes: NDArray[np.int64], rounding: Array) -> Sensitivity:
-        """Of releases of means of gradients within a bound, over parts; `rounding` as from `rounding_of`."""
+    def of_means(cls, bound: float, divisors: Array, sizes: NDArray[np.int64], rounding: Array) -> Sensitivity:
+        """Of releases of a worker's gradients, each within a bound, added up and divided by a number of its own.
+
+        `rounding` as from `rounding_of`.
+        """
+        query = 2 * bound / divisors
         # Rounding moves the means of both worlds.
-        return cls(2 * bound / (parts * sizes), 2 * rounding * bound / parts)
+        arithmetic = 2 * rounding * bound / (divisors / sizes)
+        if (query == query[0]).all():
+            # The largest for all: it adds nothing that counts, and their noise is alike.
+            arithmetic = np.full_like(arithmetic, arithmetic.max())
+        return cls(query, arithmetic)
 
     @property
     def total(self) -> Array:

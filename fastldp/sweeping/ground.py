@@ -22,7 +22,7 @@ MOST_TERMS = 64
 
 @dataclass(eq=False)
 class Ground:
-    """Problems that differ in l2, regularizer or bound alone, so that their runs can share lanes."""
+    """Problems over the same data that differ in their parameters alone; those weighted alike can share lanes."""
 
     name: str
     subjects: list[Subject] = field(default_factory=list)

@@ -27,7 +27,7 @@ from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
 from fastldp.recording import Every, Final, Timetable, timetable
 from fastldp.regularizers import Regularizer
-from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_delta, warn_of_sampler
+from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_delta, warn_of_dominance, warn_of_sampler
 from fastldp.sweeping.document import Document, Table
 from fastldp.sweeping.ground import Ground
 from fastldp.sweeping.making import LOSSES, METHODS, REGULARIZERS, kind_of, made, parameters_of
@@ -45,13 +45,14 @@ from fastldp.sweeping.setting import (
 )
 from fastldp.sweeping.sources import Source, source_of
 from fastldp.validation import integer, known_name
+from fastldp.weighting import UNIFORM
 
 # More than a file or the memory of a machine should hold.
 MOST_RUNS = 100_000_000
 NOISE_KEYS = ("common",)
 ROOT_TABLES = ("noise", "data", "problem", "network", "budget", "method", "record")
 ROOT_KEYS = ("title", "rounds", "repetitions", "seed", *ROOT_TABLES)
-SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed", "sizes")
+SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed", "sizes", "least")
 
 
 class Kind(NamedTuple):
@@ -66,10 +67,20 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "problem": Kind(("loss", "dtype", "row_bound"), {"l2": 0.0, "regularizer": None, "gradient_bound": None}),
+    "problem": Kind(
+        ("loss", "dtype", "row_bound"),
+        {"l2": 0.0, "regularizer": None, "gradient_bound": None, "weighting": UNIFORM},
+    ),
     "network": Kind(
         ("hidden", "classes", "products"),
-        {"l2": 0.0, "regularizer": None, "clip": None, "strong_convexity": None, "start_seed": 0},
+        {
+            "l2": 0.0,
+            "regularizer": None,
+            "clip": None,
+            "strong_convexity": None,
+            "start_seed": 0,
+            "weighting": UNIFORM,
+        },
     ),
 }
 BUDGET_KEYS = ("epsilon", "delta", "accounting")
@@ -337,11 +348,14 @@ class _Reader:
             terms = Terms(problem, promised.budget)
             warn_of_delta(problem, promised.budget)
             before = text_before_method(promised.text, data)
+            warned = False
             for tried, rounds in tries:
                 with self._blame(promised.table, tried.table):
                     outline = tried.method.outline(terms, rounds)
                 if outline.sampler_spoils:  # or nearly so
                     warn_of_sampler(outline.complete().ledger)
+                if not warned:  # once for a problem and a budget
+                    warned = warn_of_dominance(problem, outline.factors)
                 recorded, wanted = self._record(rounds, problem)
                 shape = self._shape(terms, outline, recorded)
                 provenance = self._provenance(problem.fingerprint, tried.method.version)
@@ -424,11 +438,13 @@ class _Reader:
         if "partition" not in spread:
             table.refuse(next(iter(spread)), f"say how to spread the rows: partition = {', '.join(WAYS)}")
         known_name("partition", spread["partition"], WAYS)
-        rest = {key: spread[key] for key in ("share", "alpha", "sizes") if key in spread}
+        rest = {key: spread[key] for key in ("share", "alpha", "sizes", "least") if key in spread}
         how, seed = spread["partition"], spread.get("partition_seed", 0)
         if "sizes" in rest and how != "dirichlet":  # which refuses sizes
             if "alpha" in rest:
                 table.refuse("alpha", 'only partition = "dirichlet" has one; leave it out')
+            if "least" in rest:
+                table.refuse("least", "sizes say already how many rows each worker has; leave one of them out")
             return sample(b, workers, how, **rest, seed=seed)
         return slice(None), partition(b, workers, how, **rest, seed=seed)
 

@@ -15,6 +15,7 @@ from fastldp import memory
 from fastldp.composite import LARGEST_ENTRY, LARGEST_THRESHOLD, Composite, Vector, shards, threshold
 from fastldp.describing import described
 from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
+from fastldp.extending import name_of
 from fastldp.losses import NAMES, SIGNS, Loss, as_loss
 from fastldp.optimum import certified_optimum
 from fastldp.planning.facts import Facts
@@ -211,7 +212,9 @@ class Problem(Composite):
     @cached_property
     def fingerprint(self) -> str:
         """A digest of samples and shards: the same data give the same, on every machine."""
-        digest = hashlib.sha256(repr((self.rows.shape, self.loss.name)).encode())
+        # The loss says what is folded into the rows; its parameters are no part of the data.
+        loss = self.loss.name if type(self.loss) in NAMES.values() else name_of(type(self.loss))
+        digest = hashlib.sha256(repr((self.rows.shape, loss)).encode())
         rows = self.rows
         parts = (rows.data, rows.indices, rows.indptr) if sparse.issparse(rows) else (rows,)
         for part in (*parts, self.targets, self.starts):

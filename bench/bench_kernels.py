@@ -12,10 +12,11 @@ from pytest_benchmark.fixture import BenchmarkFixture
 import fastldp as fl
 import jobs
 import limits
-from fastldp.block import LANES, Block, Lane, Runs, samples_in_panels, samples_in_rows
+from fastldp.block import Block, Lane, Runs
 from fastldp.kernels import formulas, gaussian, gradient, jit, vmath
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.simd import aligned_zeros, load, store
+from fastldp.layouts import LANES, samples_in_panels, samples_in_rows
 from fastldp.objective import objective_of, with_losses
 from fastldp.recording import timetable
 from measuring import Reference, Work, measure

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fastldp as fl
-from fastldp import blas, block, network, recording
+from fastldp import blas, block, layouts, network, recording
 from fastldp.kernels import network as kernels
 from fastldp.kernels.chacha import key_of
 
@@ -182,7 +182,7 @@ def ours(problem: fl.MLP, budget: fl.Budget | None, rounds: int = 1000) -> Round
     schedule = fl.PrimalDual(step=STEP).schedule(problem, budget, rounds)
     timetable = recording.timetable(fl.Final(), rounds, problem.n)
     runs = block.Runs(problem, schedule, problem.start(), key_of(0, 0)[None], timetable, np.full(problem.d, np.nan))
-    laid = block.Block(block.samples_in_lanes(problem, 1), [block.Lane(runs, 0)])
+    laid = block.Block(layouts.samples_in_lanes(problem, 1), [block.Lane(runs, 0)])
 
     def one_round() -> Any:
         laid.advance(laid.done + 1, threads=numba.get_num_threads())

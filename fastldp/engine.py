@@ -22,20 +22,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastldp import memory
-from fastldp.block import (
-    Block,
-    Lane,
-    Runs,
-    Samples,
-    lanes_of,
-    padding,
-    samples_in_lanes,
-    samples_in_panels,
-    samples_in_rows,
-)
+from fastldp.block import Block, Lane, Runs
 from fastldp.composite import Composite
 from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import jit
+from fastldp.layouts import Samples, lanes_of, padding, samples_in_lanes, samples_in_panels, samples_in_rows
 from fastldp.problem import Problem
 
 # How long one kernel call should take, for Ctrl-C and the progress bar, and what a round costs: so many nanoseconds a

@@ -13,7 +13,7 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
-from fastldp import block, engine, recording
+from fastldp import block, engine, layouts, recording
 from fastldp.composite import Composite
 from fastldp.kernels import gradient, jit, release, rounds
 from fastldp.kernels.chacha import key_of
@@ -75,7 +75,7 @@ def test_blocks_of_two_lines(
 ) -> None:
     """Sparse runs in float64 ride sixteen to a block, the few left over eight, and sums go by columns or by rows."""
     monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
-    monkeypatch.setattr(block, "LEAST_IN_COLUMN", least_in_column)
+    monkeypatch.setattr(layouts, "LEAST_IN_COLUMN", least_in_column)
     ordered, order = [], gradient.order_by_columns
 
     def noted(samples: gradient.SparseSamples) -> None:
@@ -182,7 +182,7 @@ def test_a_run_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch)
     spread = execute(list(reversed(mixed_runs())), 2)[::-1]
     lonely = []
     for run in mixed_runs():
-        single = block.Block(block.samples_in_lanes(run.problem, 1), [block.Lane(run, 0)])
+        single = block.Block(layouts.samples_in_lanes(run.problem, 1), [block.Lane(run, 0)])
         for end in single.ends(4):
             single.advance(end, threads=2)
         lonely += results([run])
@@ -211,7 +211,7 @@ def test_records_are_the_same_whether_one_call_makes_them_all(method: Any) -> No
     found = []
     for ends in ([60], list(range(1, 61)), timetable.rounds.tolist(), [5, 14, 50, 60]):
         runs = block.Runs(problem, schedule, np.zeros(problem.d), key_of(3, 0)[None], timetable, problem.optimum())
-        laid = block.Block(block.samples_in_rows(problem), [block.Lane(runs, 0)])
+        laid = block.Block(layouts.samples_in_rows(problem), [block.Lane(runs, 0)])
         for end in ends:
             laid.advance(end)
         assert np.isfinite(runs.means).all()
@@ -224,7 +224,7 @@ def test_records_are_the_same_whether_one_call_makes_them_all(method: Any) -> No
 def test_segments_end_where_runs_end_and_before_records_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = cases.make("zero", sizes=UNEQUAL).problem
     runs = [a_run(problem, rounds, 3, step=0.1, epsilon=1.0, every=10) for rounds in (60, 45)]
-    laid = block.Block(block.samples_in_rows(problem), [block.Lane(run, 0) for run in runs])
+    laid = block.Block(layouts.samples_in_rows(problem), [block.Lane(run, 0) for run in runs])
     assert laid.ends(1000) == [45, 60]
     assert laid.ends(25) == [25, 45, 50, 60]
     assert laid.ends(1000, at_records=True) == [10, 20, 30, 40, 45, 50, 60]
@@ -244,7 +244,7 @@ def test_nothing_is_recorded_after_a_failure() -> None:
         block.Runs(problem, schedule, np.zeros(problem.d), key_of(3, 0)[None], timetable, problem.optimum())
         for schedule in (lost, sound)
     ]
-    laid = block.Block(block.samples_in_rows(problem), [block.Lane(run, 0) for run in runs])
+    laid = block.Block(layouts.samples_in_rows(problem), [block.Lane(run, 0) for run in runs])
     laid.advance(40)
     failed = int(runs[0].failed[0])
     assert 0 < failed < 40
@@ -269,7 +269,7 @@ def test_blocks_are_used_again() -> None:
     assert many.messages is not None
     assert len(np.unique(many.messages)) == many.messages.size
     runs = block.Runs(problem, *_parts(problem, 40))
-    laid = block.Block(block.samples_in_rows(problem), [block.Lane(runs, k) for k in range(8)])
+    laid = block.Block(layouts.samples_in_rows(problem), [block.Lane(runs, k) for k in range(8)])
     laid.advance(9)
     assert laid.reuse([block.Lane(runs, k) for k in range(32, 40)])
     laid.advance(9)
@@ -302,7 +302,7 @@ def test_packing_is_longest_first_and_keeps_kinds_apart() -> None:
 
 def test_tiny_shards_do_not_fill_memory_with_padding() -> None:
     case = cases.make("box_l1", sizes=(1,) * 30)
-    assert block.padding(case.problem) == 8.0
+    assert layouts.padding(case.problem) == 8.0
     run = fl.solve(case.problem, BUDGET, rounds=15, seed=4, common_noise=True)
     history = trajectory(case, run, 0)
     np.testing.assert_allclose(run.workers[0], history.x[-1], rtol=1e-12, atol=1e-12 * np.abs(history.x).max())
@@ -361,7 +361,7 @@ def test_no_round_allocates(layout: str, alone: bool, name: str) -> None:
     problem = cases.make(name, layout=layout).problem
     run = a_run(problem, 200, 3, step=0.1, epsilon=1.0)
     in_panels = alone and layout == "dense"
-    samples = block.samples_in_panels(problem) if in_panels else block.samples_in_rows(problem)
+    samples = layouts.samples_in_panels(problem) if in_panels else layouts.samples_in_rows(problem)
     laid = block.Block(samples, [block.Lane(run, 0)], alone=alone)
     drawn = laid.release._replace(deviations=laid._deviations(0, 200))
     seen = release.Transcript(-1, laid.zeros(0, problem.d), laid.zeros(0, problem.d))
@@ -421,7 +421,7 @@ def test_memory_beside_the_data(layout: str, dtype: str, repetitions: int) -> No
 def test_threads_take_about_equally_many_samples() -> None:
     problem = cases.make("box", sizes=(30, 1, 1, 1, 1, 30, 2, 2)).problem
     run = a_run(problem, 10, 0, step=0.1, epsilon=1.0)
-    laid = block.Block(block.samples_in_rows(problem), [block.Lane(run, 0)])
+    laid = block.Block(layouts.samples_in_rows(problem), [block.Lane(run, 0)])
     for threads in (1, 2, 3, 20):
         cuts = laid._cuts(threads)
         assert cuts[0] == 0

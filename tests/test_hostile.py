@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import fastldp as fl
-from fastldp import block, engine, recording
+from fastldp import block, engine, layouts, recording
 from fastldp.algorithms.schedule import released
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError
@@ -52,10 +52,10 @@ def queries(problem: Composite, points: Sequence[Array], *, method: Any = None, 
     jobs = [block.Runs(problem, schedule, point, key_of(0, 0)[None], wanted, no_optimum) for point in points]
     alone = alone or not problem.lanes_of_runs
     if alone and isinstance(problem, fl.Problem):
-        samples: block.Samples = block.samples_in_panels(problem)
+        samples: layouts.Samples = layouts.samples_in_panels(problem)
     else:
-        samples = block.samples_in_lanes(problem, 16)
-    several = 1 if alone else engine.lines_of(problem) * block.lanes_of(problem)
+        samples = layouts.samples_in_lanes(problem, 16)
+    several = 1 if alone else engine.lines_of(problem) * layouts.lanes_of(problem)
     found = []
     for first in range(0, len(jobs), several):
         lanes = [block.Lane(runs, 0) for runs in jobs[first : first + several]]

@@ -14,7 +14,7 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
-from fastldp import block
+from fastldp import layouts
 from fastldp.kernels import gradient, jit, metrics, privatize, simd
 from fastldp.losses import as_loss
 from fastldp.objective import objective_of, with_losses
@@ -22,7 +22,7 @@ from fastldp.privacy import sampler
 from fastldp.sweeping.ground import Ground
 from fastldp.sweeping.setting import Subject
 
-LANES = block.LANES["float64"]
+LANES = layouts.LANES["float64"]
 extreme = st.sampled_from([0.0, -0.0, 5e-324, 1e-12, 1.0, -1.0, 1e8, -1e100, 1e150])
 moderate = st.floats(-3, 3, allow_nan=False)
 moderate_rows = arrays(np.float64, (1, 5, LANES), elements=moderate)
@@ -92,7 +92,7 @@ def test_gradients(loss: str, layout: str, bound: float | None) -> None:
     rng = np.random.default_rng(1)
     X = rng.standard_normal((6, 9, LANES)) * 10.0 ** np.arange(-3, 5)
     G = np.full_like(X, np.nan)  # what was there is not added to
-    samples, rooms = block.samples_in_rows(case.problem), gradient.Rooms(G, np.empty_like(X))
+    samples, rooms = layouts.samples_in_rows(case.problem), gradient.Rooms(G, np.empty_like(X))
     gradients(loss, np.full(LANES, bound or 1e300), samples, X, rooms)
     for i, (A, b) in enumerate(case.shards):
         for lane in range(LANES):
@@ -107,7 +107,7 @@ def test_sums_by_columns_have_the_bits_of_sums_by_rows(
     loss: str, lane_shape: tuple[int, ...], sizes: tuple[int, ...], d: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Shards of less than a tile, just one and several; long rows, empty ones and columns; and the oracle's sums."""
-    monkeypatch.setattr(block, "LEAST_IN_COLUMN", 0)
+    monkeypatch.setattr(layouts, "LEAST_IN_COLUMN", 0)
     rng = np.random.default_rng(3)
     A = np.where(rng.random((sum(sizes), d)) < 0.4, rng.standard_normal((sum(sizes), d)), 0.0)
     A[::7] = 0.0
@@ -115,7 +115,7 @@ def test_sums_by_columns_have_the_bits_of_sums_by_rows(
     b = np.where(rng.random(len(A)) < 0.5, 1.0, -1.0)
     owners = np.repeat(np.arange(len(sizes)), sizes)
     problem = fl.Problem(sparse.csr_array(A), b, workers=owners, l2=0.1, loss=loss)
-    by_rows, by_columns = block.samples_in_rows(problem), block.samples_in_lanes(problem, 16)
+    by_rows, by_columns = layouts.samples_in_rows(problem), layouts.samples_in_lanes(problem, 16)
     assert isinstance(by_columns, gradient.SparseSamples)
     tile = by_columns.tile
     assert tile == 200 if d == 30 else 100 < tile < 150
@@ -128,7 +128,7 @@ def test_sums_by_columns_have_the_bits_of_sums_by_rows(
     X = simd.aligned_zeros((problem.n, problem.d, *lane_shape))
     X[...] = rng.standard_normal(X.shape)
 
-    def at(samples: block.Samples) -> np.ndarray:
+    def at(samples: layouts.Samples) -> np.ndarray:
         G = simd.aligned_zeros(X.shape)
         rooms = gradient.Rooms(G, simd.aligned_zeros(X.shape))
         gradients(loss, np.full(lane_shape, 1e300), samples, X, rooms)
@@ -146,7 +146,7 @@ def test_sums_go_by_columns_where_it_pays() -> None:
 
     def tile(d: int, nonzeros: int, *, rows: int = 400, dtype: str = "float64", runs: int = 16) -> int:
         A = sparse.csr_array(np.tile(np.arange(d) < nonzeros, (rows, 1)).astype(float))
-        samples = block.samples_in_lanes(fl.Problem(A, np.ones(rows), workers=2, dtype=dtype), runs)
+        samples = layouts.samples_in_lanes(fl.Problem(A, np.ones(rows), workers=2, dtype=dtype), runs)
         assert isinstance(samples, gradient.SparseSamples)
         assert samples.places.size == samples.rows.size == (rows * nonzeros if samples.tile else 0)
         return samples.tile
@@ -172,7 +172,7 @@ def test_sums_of_sweeps_go_by_columns_too() -> None:
 def test_a_lane_that_clips_or_saturates_leaves_the_bits_of_its_neighbours(layout: str, dtype: str) -> None:
     """Where no lane does either, slopes are made in a shorter way: the same numbers."""
     problem = cases.make("box_l1", layout=layout, sizes=(3, 101, 45), dtype=dtype).problem
-    samples, lanes = block.samples_in_rows(problem), block.LANES[dtype]
+    samples, lanes = layouts.samples_in_rows(problem), layouts.LANES[dtype]
     X = np.random.default_rng(2).normal(size=(problem.n, problem.d, lanes)).astype(dtype)
     unclipped = np.full(lanes, np.finfo(dtype).max, dtype)
 

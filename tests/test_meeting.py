@@ -11,7 +11,7 @@ import pytest
 
 import cases
 import fastldp as fl
-from fastldp import block, recording
+from fastldp import block, layouts, recording
 from fastldp.kernels import meeting
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.jit import serial
@@ -88,7 +88,7 @@ def test_rounds_have_the_same_bits_on_fewer_threads_than_shares(method: Any, mos
     for threads, shares in ((1, 1), (1, 4), (2, 2), (2, 4)):
         given = schedule, np.zeros(problem.d), key_of(3, 0)[None], timetable, problem.optimum()
         runs = block.Runs(problem, *given)
-        laid = block.Block(block.samples_in_rows(problem), [block.Lane(runs, 0)])
+        laid = block.Block(layouts.samples_in_rows(problem), [block.Lane(runs, 0)])
         numba.set_num_threads(min(threads, most))
         for end in (1, 20, 60):
             laid.advance(end, threads=shares)

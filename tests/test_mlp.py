@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 
 import fastldp as fl
 import naive
-from fastldp import blas, block, engine, mlp, network, recording
+from fastldp import blas, block, engine, layouts, mlp, network, recording
 from fastldp.kernels import release, rounds
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.gradient import Rooms, store_gradient
@@ -323,7 +323,7 @@ def runs_of(problem: fl.MLP, horizon: int) -> block.Runs:
 def test_a_run_goes_on_after_a_pause_with_the_same_bits() -> None:
     problem = make()
     through, first, second = (runs_of(problem, 8) for _ in range(3))
-    samples = block.samples_in_lanes(problem, 1)
+    samples = layouts.samples_in_lanes(problem, 1)
     whole = block.Block(samples, [block.Lane(through, 0)])
     whole.advance(8)
     before = block.Block(samples, [block.Lane(first, 0)])
@@ -336,7 +336,7 @@ def test_a_run_goes_on_after_a_pause_with_the_same_bits() -> None:
 
 def test_no_round_allocates() -> None:
     problem = make(regularizer=G)
-    laid = block.Block(block.samples_in_lanes(problem, 1), [block.Lane(runs_of(problem, 30), 0)])
+    laid = block.Block(layouts.samples_in_lanes(problem, 1), [block.Lane(runs_of(problem, 30), 0)])
     drawn = laid.release._replace(deviations=laid._deviations(0, 30))
     assert drawn.mode == GRIDDED
     seen = release.Transcript(-1, laid.zeros(0, problem.d), laid.zeros(0, problem.d))

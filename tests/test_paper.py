@@ -5,7 +5,7 @@ import pytest
 
 import fastldp as fl
 import naive
-from fastldp import block, recording
+from fastldp import block, layouts, recording
 from fastldp.kernels.chacha import key_of
 
 REPETITIONS = 32
@@ -52,7 +52,7 @@ def test_lyapunov_function_stays_below_lemma_2(allocation: str, nonsmooth: bool)
     data = fl.datasets.synthetic("ijcnn1", rows=200)
     g = fl.BoxL1(0.01, 10.0) if nonsmooth else fl.Zero()
     problem = fl.Problem(data.A.toarray(), data.b, workers=4, l2=1.0, regularizer=g)
-    rounds, lanes = 300, block.LANES["float64"]
+    rounds, lanes = 300, layouts.LANES["float64"]
     schedule = fl.PrimalDual(allocation=allocation).schedule(problem, BUDGET, rounds)
     assert schedule.ledger is not None
     x_star = problem.optimum()
@@ -65,7 +65,7 @@ def test_lyapunov_function_stays_below_lemma_2(allocation: str, nonsmooth: bool)
     for seed in range(4):
         keys = np.stack([key_of(seed, repetition) for repetition in range(lanes)])
         runs = block.Runs(problem, schedule, x0, keys, timetable, x_star)
-        together = block.Block(block.samples_in_rows(problem), [block.Lane(runs, k) for k in range(lanes)])
+        together = block.Block(layouts.samples_in_rows(problem), [block.Lane(runs, k) for k in range(lanes)])
         for k, end in enumerate(timetable.rounds):
             together.advance(int(end))
             for lane in range(lanes):

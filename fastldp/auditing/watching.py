@@ -11,8 +11,8 @@ from fastldp import engine
 from fastldp.auditing import independence
 from fastldp.auditing.evidence import Check, chance, chance_of_squares, worst
 from fastldp.auditing.independence import Closest, closest
-from fastldp.block import lanes_of
 from fastldp.composite import Composite
+from fastldp.layouts import lanes_of
 
 Array = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ import scipy
 
 import fastldp as fl
 from fastldp import engine
-from fastldp.block import LANES
 from fastldp.kernels.jit import cache_folder
+from fastldp.layouts import LANES
 
 SUMMARY = "versions, cores, threading and where compiled kernels are kept; or what a file of results holds"
 EXAMPLES = """\

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import engine
-from fastldp.block import lanes_of
+from fastldp.layouts import lanes_of
 from fastldp.sweeping.layout import OUTCOMES
 from fastldp.sweeping.store import NOTHING, Standings
 from fastldp.sweeping.work import FAILED, RUNNING, Leg, Pending

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from fastldp.algorithms import Schedule, Terms
-from fastldp.block import Samples, lanes_of, samples_in_lanes
 from fastldp.engine import lines_of
+from fastldp.layouts import Samples, lanes_of, samples_in_lanes
 from fastldp.privacy.budget import Budget
 from fastldp.sweeping.setting import Setting, Subject
 

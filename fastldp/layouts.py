@@ -1,0 +1,114 @@
+"""How data are laid out for kernels: rows, dense or sparse, by columns too, panels of samples, or for a network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fastldp.composite import Composite
+from fastldp.kernels import gradient
+from fastldp.kernels.network import Network
+from fastldp.kernels.simd import aligned_zeros
+from fastldp.mlp import MLP
+from fastldp.network import samples_of
+from fastldp.problem import Problem
+
+# How many numbers of each precision a line of lanes has.
+LANES = {"float64": 8, "float32": 16}
+# With fewer nonzeros of a column in a tile, sums by columns are no faster; nor are they in a single line of lanes.
+LEAST_IN_COLUMN = 10
+# Rows are not taken for shorter: thresholds, points and margins over a norm then stay finite, and so do their squares.
+SHORTEST_ROW = {"float64": 1e-150, "float32": 1e-17}
+
+Samples = gradient.Samples | Network
+
+
+def lanes_of(problem: Composite) -> int:
+    """How many runs fill a line of lanes."""
+    return LANES[problem.dtype] if problem.lanes_of_runs else 1
+
+
+def samples_in_lanes(problem: Composite, runs: int) -> Samples:
+    """The data for blocks of so many runs that share lanes at most, or of a network."""
+    if isinstance(problem, MLP):
+        return samples_of(problem)
+    assert isinstance(problem, Problem)
+    samples = samples_in_rows(problem)
+    if isinstance(samples, gradient.SparseSamples) and runs > lanes_of(problem):
+        return _by_columns_too(samples, problem.d)
+    return samples
+
+
+def samples_in_rows(problem: Problem) -> gradient.DenseSamples | gradient.SparseSamples:
+    """The data for runs in lanes: the problem's own arrays in double precision, a copy in single."""
+    dtype = np.dtype(problem.dtype)
+    inverse_norms = _inverse_norms(problem)
+    least = np.minimum.reduceat(inverse_norms, problem.starts[:-1])
+    common = problem.targets.astype(dtype, copy=False), inverse_norms, least, problem.starts
+    if sparse.issparse(problem.rows):
+        # Column numbers are not negative, so those of 32 bits can be read as unsigned where they lie.
+        indices, starts = problem.rows.indices, problem.rows.indptr.astype(np.int64)
+        columns = indices.view(np.uint32) if indices.itemsize == 4 else indices.astype(np.uint32)
+        values = problem.rows.data.astype(dtype, copy=False)
+        places, rows, tiles = np.zeros((1, 0), np.uint16), np.zeros(0, np.uint8), np.zeros(0, np.int64)
+        return gradient.SparseSamples(values, *common, columns, starts, 0, places[0], rows, places, tiles)
+    return gradient.DenseSamples(problem.rows.astype(dtype, copy=False), *common)
+
+
+def _by_columns_too(samples: gradient.SparseSamples, d: int) -> gradient.SparseSamples:
+    """The same with its nonzeros in both orders, where columns have enough of them."""
+    # A tile's nonzeros are counted in the numbers that `places` are of.
+    longest = max(1, int(np.diff(samples.starts).max()))
+    tile = min(gradient.TILE, int(np.iinfo(samples.places.dtype).max) // longest)
+    counts = -(-np.diff(samples.firsts) // max(1, tile))
+    nonzeros, tiles = samples.columns.size, int(counts.sum())
+    if tile == 0 or nonzeros < LEAST_IN_COLUMN * tiles * d:
+        return samples
+    both = samples._replace(
+        tile=tile,
+        places=np.empty(nonzeros, np.uint16),
+        rows=np.empty(nonzeros, np.uint8),
+        ends=np.zeros((tiles, d), np.uint16),
+        tiles=np.cumsum(counts) - counts,
+    )
+    gradient.order_by_columns(both)
+    return both
+
+
+def padding(problem: Problem) -> float:
+    """How much larger panels are than the rows they hold."""
+    lanes = LANES[problem.dtype]
+    return float(np.sum(-(-problem.sizes // lanes)) * lanes / problem.sizes.sum())
+
+
+def samples_in_panels(problem: Problem, shares: int = 1) -> gradient.Panels:
+    """Dense data with the samples in the lanes, for one run: a copy, filled up to whole panels with zeros.
+
+    With room for the sums of so many shares of the workers.
+    """
+    dtype, lanes = np.dtype(problem.dtype), LANES[problem.dtype]
+    counts = -(-problem.sizes // lanes)
+    firsts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    panels = int(firsts[-1])
+    values = aligned_zeros((panels, problem.d, lanes), dtype)
+    targets, norms = np.zeros((panels, lanes), dtype), np.zeros((panels, lanes), dtype)
+    inverse_norms = _inverse_norms(problem)
+    least = np.minimum.reduceat(inverse_norms, problem.starts[:-1])
+    for i in range(problem.n):
+        mine, size = slice(problem.starts[i], problem.starts[i + 1]), int(problem.sizes[i])
+        here = slice(firsts[i], firsts[i + 1])
+        padded = np.zeros((counts[i] * lanes, problem.d), dtype)
+        padded[:size] = problem.rows[mine]
+        values[here] = padded.reshape(counts[i], lanes, problem.d).transpose(0, 2, 1)
+        targets[here].reshape(-1)[:size] = problem.targets[mine]
+        norms[here].reshape(-1)[:size] = inverse_norms[mine]
+    partial = aligned_zeros((shares, problem.d, lanes), dtype)
+    return gradient.Panels(values, targets, norms, least, firsts, partial)
+
+
+def _inverse_norms(problem: Problem) -> NDArray[Any]:
+    """1/‖a‖ of every row, or less where its products with thresholds and its square would overflow."""
+    return np.asarray(1 / np.maximum(problem.row_norms, SHORTEST_ROW[problem.dtype])).astype(problem.dtype)

@@ -55,6 +55,7 @@ def test_a_sound_mechanism_passes(name: str) -> None:
     assert found.exact_epsilon == pytest.approx(epsilon_of(found.power / 2, 1e-3, "gdp"))
 
 
+@cases.tiny_shards
 def test_sparse_data_and_budgets_of_each_worker() -> None:
     case = cases.make("box", layout="csr", sizes=(4, 6), gradient_bound=1.0)
     budget = fl.Budget(np.array([1.0, 3.0]), 1e-3)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -106,9 +105,9 @@ class Composite(ABC):
     def fingerprint(self) -> str:
         """A digest of samples and shards: the same data give the same, on every machine."""
 
-    @cached_property
+    @property
     def definition(self) -> str:
-        """A digest of all that defines it: data, shards, parameters and regularizer."""
+        """A digest of all that defines it: data, shards, parameters and regularizer. Keys are made of it: never kept."""
         text = section([self.fingerprint, self.parameters, described(self.regularizer)])
         return hashlib.sha256(text.encode()).hexdigest()
 

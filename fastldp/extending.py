@@ -6,17 +6,22 @@ import dataclasses
 import hashlib
 import importlib
 import inspect
+import re
 import types
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numba.core.errors import NumbaError
 
 from fastldp.errors import ArgumentError, ExtensionError
 from fastldp.kernels.formulas import Fields
 
 OURS = __name__.partition(".")[0]
+# The lines of Numba's errors that say what is wrong.
+TELLING = r"Untyped global|Unknown attribute|No implementation|[Cc]annot|Use of"
 
 
 class Extensible:
@@ -58,6 +63,29 @@ def _fields_of(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind)) if dataclasses.is_dataclass(kind) else ()
 
 
+@contextmanager
+def said_of(kind: type) -> Iterator[None]:
+    """What goes wrong inside is said to be of a class: of how its formulas are written."""
+    try:
+        yield
+    except NumbaError as error:
+        # Of Numba's many lines, those that say what it cannot do.
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        told = [line for line in lines if re.search(TELLING, line)]
+        hint = "functions of your own need @numba.njit, and those of lanes are in fastldp.lanes"
+        raise ExtensionError(kind, f"a formula cannot be compiled: {(told or lines)[0]} ({hint})") from error
+    except ValueError as error:
+        if "truth value" not in str(error):
+            raise
+        raise ExtensionError(
+            kind, "a formula has an `if` on a value; select(mask, a, b) chooses in each lane"
+        ) from error
+    except (TypeError, AttributeError) as error:
+        if isinstance(error, ExtensionError):
+            raise
+        raise ExtensionError(kind, f"a formula fails: {type(error).__name__}: {error}") from error
+
+
 def name_of(kind: type) -> str:
     """What a class is called in files: its name, or ``module:name`` where it comes from outside."""
     return kind.__name__ if is_ours(kind) else f"{kind.__module__}:{kind.__qualname__}"
@@ -92,49 +120,64 @@ def code_of(kind: type) -> str:
 
 
 def _parts(thing: Any, seen: set[int]) -> Iterator[str]:
-    """All that the digest is of, as texts; what refers to itself is taken once."""
+    """All that the digest is of, as texts."""
+    if isinstance(thing, bool | int | float | complex | str | bytes | None):
+        yield repr(thing)
+        return
+    # Whatever can refer to itself is taken once.
     if id(thing) in seen:
+        yield "again"
         return
     seen.add(id(thing))
-    thing = getattr(thing, "py_func", thing)  # what Numba compiled
-    if isinstance(thing, property):
-        thing = thing.fget
-    if isinstance(thing, staticmethod | classmethod):
-        thing = thing.__func__
-    if isinstance(thing, type):
-        yield thing.__qualname__
+    if isinstance(thing, np.ndarray):
+        yield f"{thing.dtype} {thing.shape} {thing.tobytes().hex()}"
+    elif isinstance(thing, tuple | list):
+        yield f"{type(thing).__name__} {len(thing)}"
+        for value in thing:
+            yield from _parts(value, seen)
+    elif isinstance(thing, set | frozenset):
+        yield from sorted(repr(value) for value in thing)
+    elif isinstance(thing, dict):
+        for key in sorted(thing, key=repr):
+            yield repr(key)
+            yield from _parts(thing[key], seen)
+    elif isinstance(thing, types.ModuleType):
+        yield thing.__name__
+        if not _from_libraries(thing):
+            yield Path(str(thing.__file__)).read_text(encoding="utf-8")
+    elif isinstance(thing, type):
+        yield f"{thing.__module__}.{thing.__qualname__}"
         if not _from_libraries(thing):
             for base in thing.__mro__[1:]:
                 yield from _parts(base, seen)
             for name, value in sorted(vars(thing).items()):
-                if not name.startswith("__") or name == "__post_init__":
+                if not name.startswith("__") or name in ("__post_init__", "__init__"):
                     yield name
                     yield from _parts(value, seen)
+    elif isinstance(thing, types.CodeType):
+        yield f"{thing.co_code.hex()} {thing.co_names} {thing.co_varnames}"
+        yield from _parts(thing.co_consts, seen)
     elif isinstance(thing, types.FunctionType):
         yield f"{thing.__module__}.{thing.__qualname__}"
         if not _from_libraries(thing):
             yield from _parts(thing.__code__, seen)
             cells = [cell.cell_contents for cell in thing.__closure__ or ()]
-            used = [thing.__globals__[name] for name in thing.__code__.co_names if name in thing.__globals__]
-            for value in (*cells, *used, *(thing.__defaults__ or ())):
+            used = [thing.__globals__[name] for name in _names(thing.__code__) if name in thing.__globals__]
+            for value in (*cells, *used, thing.__defaults__, thing.__kwdefaults__):
                 yield from _parts(value, seen)
-    elif isinstance(thing, types.CodeType):
-        yield f"{thing.co_code.hex()} {thing.co_names} {thing.co_varnames}"
-        for value in thing.co_consts:
-            yield from _parts(value, seen)
-    elif isinstance(thing, types.ModuleType):
-        yield thing.__name__
-        if not _from_libraries(thing):
-            yield Path(str(thing.__file__)).read_text(encoding="utf-8")
-    elif isinstance(thing, np.ndarray):
-        yield f"{thing.dtype} {thing.shape} {thing.tobytes().hex()}"
-    elif isinstance(thing, bool | int | float | complex | str | bytes | None):
-        yield repr(thing)
-    elif isinstance(thing, tuple | list | frozenset | set):
-        for value in thing if isinstance(thing, tuple | list) else sorted(thing, key=repr):
-            yield from _parts(value, seen)
     else:
         yield type(thing).__qualname__
+        # What wraps a function: compiled, a property, a method, cached, partial; or any other object, by what it holds.
+        for name in ("py_func", "fget", "__func__", "func", "__wrapped__", "args", "keywords", "__dict__"):
+            yield from _parts(getattr(thing, name, None), seen)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    """All names that code refers to, and that code inside of it does."""
+    yield from code.co_names
+    for value in code.co_consts:
+        if isinstance(value, types.CodeType):
+            yield from _names(value)
 
 
 def _from_libraries(thing: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError, DataError, ExtensionError
-from fastldp.extending import Extensible, is_ours
+from fastldp.extending import Extensible, is_ours, said_of
 from fastldp.kernels.vmath import LOG2_E, sigmoid2, sigmoid2_within
 from fastldp.lanes import fabs, maximum, minimum, select, sigmoid
 from fastldp.validation import known_name, real
@@ -92,7 +92,10 @@ class Loss(Extensible):
         """Refuse formulas from outside that contradict each other at these labels, or what the class says of them."""
         if is_ours(type(self)):
             return
-        some = np.unique(targets)[[0, -1]]
+        with said_of(type(self)):
+            self._check(np.unique(targets)[[0, -1]])
+
+    def _check(self, some: Vector) -> None:
         z, b = (part.ravel() for part in np.meshgrid(TRIED, some))
         width = 1e-5 * np.maximum(1.0, np.abs(z - b))
         with np.errstate(all="ignore"):
@@ -108,11 +111,13 @@ class Loss(Extensible):
                 type(self), f"slope_bound = {self.slope_bound:g}, but slope has {np.abs(slopes).max():g}"
             )
         bends = np.diff(slopes.reshape(some.size, -1)) / np.diff(TRIED)
+        if bends.min() < -APART:
+            raise ExtensionError(type(self), f"it is not convex: slope falls by {-bends.min():g} a unit of z")
         if bends.max() > self.curvature * (1 + APART) or bends.min() < self.least_curvature - APART:
             raise ExtensionError(
                 type(self),
-                f"slope rises by {bends.min():g} to {bends.max():g}, but by least_curvature = "
-                f"{self.least_curvature:g} and curvature = {self.curvature:g} at most",
+                f"slope rises by {bends.min():g} to {bends.max():g} a unit of z, and the class says by "
+                f"least_curvature = {self.least_curvature:g} to curvature = {self.curvature:g}",
             )
 
     def _tried(self, formula: str, z: Vector, b: Vector) -> Vector:
@@ -230,5 +235,6 @@ def as_loss(loss: Loss | str) -> Loss:
         return loss
     if isinstance(loss, type) and issubclass(loss, Loss):
         raise ArgumentError("loss", loss, f"give an instance, as {loss.__name__}()")
-    made: Loss = NAMES[known_name("loss", loss, tuple(NAMES))]()
+    others = "; other losses are given as instances, as Huber(0.5)"
+    made: Loss = NAMES[known_name("loss", loss, tuple(NAMES), others)]()
     return made

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp.extending import is_ours, said_of
 from fastldp.kernels.formulas import Objective, prox_of, slopes_of
 from fastldp.losses import Loss
 from fastldp.regularizers import Regularizer
@@ -35,7 +36,8 @@ def objective_of(
     if regularizers[0].smooth:
         return objective
     models = np.zeros((1, 1, *clip.shape[1:]), clip.dtype)
-    return objective._replace(prox=prox_of(type(regularizers[0]), objective, models))
+    with said_of(type(regularizers[0])):
+        return objective._replace(prox=prox_of(type(regularizers[0]), objective, models))
 
 
 def with_losses(
@@ -43,9 +45,10 @@ def with_losses(
 ) -> Objective:
     """The same with the losses of the runs, over samples whose margins are in arrays of so many axes."""
     loss = losses[0]
+    if is_ours(type(loss)):
+        objective = objective._replace(unit=loss.unit, reach=loss.reach[objective.clip.dtype.name])
     objective = objective._replace(
-        unit=loss.unit,
-        reach=loss.reach[objective.clip.dtype.name],
         loss_numbers=stack([loss.in_kernels() for loss in losses]),
     )
-    return objective._replace(slopes=slopes_of(type(loss), objective, samples, axes))
+    with said_of(type(loss)):
+        return objective._replace(slopes=slopes_of(type(loss), objective, samples, axes))

@@ -15,8 +15,8 @@ from fastldp import memory
 from fastldp.composite import LARGEST_ENTRY, LARGEST_THRESHOLD, Composite, Vector, shards, threshold
 from fastldp.describing import described
 from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
-from fastldp.extending import name_of
-from fastldp.losses import NAMES, SIGNS, Loss, as_loss
+from fastldp.extending import is_ours, name_of
+from fastldp.losses import NAMES, SIGNS, Logistic, Loss, as_loss
 from fastldp.optimum import certified_optimum
 from fastldp.planning.facts import Facts
 from fastldp.planning.prior import Prior
@@ -306,7 +306,7 @@ class Problem(Composite):
     def enforced_bound(self) -> float:
         # The logistic loss keeps to B everywhere, the squared only in a set that a server's point need not lie in, and
         # of others nobody knows but those who wrote them.
-        if self._public_bound is not None or self.loss.keeps_to_bound:
+        if self._public_bound is not None or (self.loss.keeps_to_bound and is_ours(type(self.loss))):
             return self.clip
         bound = self._data_bound
         return bound if bound is not None and bound <= LARGEST_THRESHOLD[self.dtype] else np.inf
@@ -408,7 +408,7 @@ class Problem(Composite):
 
     def _falls_for_ever(self, x: Vector) -> bool:
         """Whether x separates the classes where nothing holds it back: the loss then falls along x for ever."""
-        held_back = self.loss.name != "logistic" or self.l2 > 0 or not self.regularizer.smooth
+        held_back = not isinstance(self.loss, Logistic) or self.l2 > 0 or not self.regularizer.smooth
         return not held_back and bool((self.rows @ x < 0).all())
 
     def _smooth(self, x: Vector) -> float:

@@ -152,9 +152,8 @@ class Solution:
             return "\n".join([*lines, "  none: no budget was given, the messages are not private"])
         if repetitions > 1:
             spends = np.max(self.ledger.epsilon_of_all(repetitions))
-            lines.append(
-                f"  {'repetitions':<15} the budget is that of one; publishing all {repetitions} spends ε = {spends:.3g}"
-            )
+            told = f"the budget is that of one; publishing all {repetitions} spends ε = {spends:.3g} at the same δ"
+            lines.append(f"  {'repetitions':<15} {told}")
         words = textwrap.wrap(self.ledger.statement(repetitions), 116, initial_indent="  ", subsequent_indent="  ")
         return "\n".join([*lines, self.ledger.summary(), "", *words])
 

@@ -163,13 +163,14 @@ def warn_of_sampler(ledger: Ledger | None) -> None:
 
 def warn_of_dominance(problem: Composite, factors: Array) -> bool:
     """Say where uniform weights let the noise of one small shard drown the average; `factors` are of variances."""
-    worst = int(np.argmax(factors))
-    others, sizes = np.delete(factors, worst), np.delete(problem.sizes, worst)
-    if problem.weighting != UNIFORM or others.size == 0:
+    if problem.weighting != UNIFORM or problem.n == 1:
         return False
-    times, size = float(factors[worst] / np.median(others)), int(problem.sizes[worst])
-    # A small ε of its own, which the caller chose, is not mended by weights.
-    if times <= MOST_DOMINANCE or size >= np.median(sizes):
+    worst = int(np.argmax(factors))
+    size = int(problem.sizes[worst])
+    times = float(factors[worst] / np.median(np.delete(factors, worst)))
+    # What a small ε of its own adds, which the caller chose, is not mended by weights.
+    by_rows = float(np.median(np.delete((size / problem.sizes) ** 2, worst))) * MOST_DOMINANCE
+    if times <= MOST_DOMINANCE or by_rows >= 1:
         return False
     warnings.warn(
         f"worker {worst} has {size:,} of {problem.sizes.sum():,} rows, and its noise {times:.3g} times the median "

@@ -47,14 +47,14 @@ def integer(argument: str, value: Any, remedy: str, *, at_least: int, at_most: i
     return number
 
 
-def known_name(argument: str, value: Any, known: Collection[str]) -> str:
-    """One of the known names; the error lists them and suggests the nearest."""
+def known_name(argument: str, value: Any, known: Collection[str], further: str = "") -> str:
+    """One of the known names; the error lists them, suggests the nearest, and says what else there is."""
     if isinstance(value, str) and value in known:
         return value
     names = ", ".join(repr(name) for name in known)
     near = difflib.get_close_matches(str(value), known, n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    raise UnknownNameError(argument, value, f"use one of {names}{hint}")
+    raise UnknownNameError(argument, value, f"use one of {names}{hint}{further}")
 
 
 def is_scalar(value: Any) -> bool:

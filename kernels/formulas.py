@@ -135,7 +135,8 @@ def _short_slope_of_class(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
 
 
 def _of_margin(owner: Any, name: str) -> Any:
-    text = own_formula(getattr(owner, name, owner.slope))
+    # What a class of ours makes faster is not taken from one that inherits it: its slope may be another.
+    text = own_formula(getattr(owner, name, owner.slope) if _ours(owner) else owner.slope)
 
     def of_margin(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
         return text(_self(formulas, numbers, numbers, numbers, 0), z, b)
@@ -219,9 +220,12 @@ def prox_of(owner: type, objective: Objective, models: Floats) -> int:
     return _address(_prox_of_row, owner, typeof(models), types.intp, lanes_at(numbers, 1), *further)
 
 
+def _ours(owner: type) -> bool:
+    return owner.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
 def _address(text: Any, owner: type, *kinds: Any) -> int:
-    ours = owner.__module__.partition(".")[0] == __name__.partition(".")[0]
-    function, signature = (_OURS if ours else _OTHERS)[text], (Formulas(owner), *kinds)
+    function, signature = (_OURS if _ours(owner) else _OTHERS)[text], (Formulas(owner), *kinds)
     function.compile(signature)
     compiled = function.overloads[signature]
     return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))

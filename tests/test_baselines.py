@@ -407,6 +407,7 @@ def test_coins_know_no_noise() -> None:
     assert fl.DPFedAvg(0.1, MOST_LOCAL_STEPS).local_steps - 1 < naive.COIN
 
 
+@cases.tiny_shards
 def test_scaffnew_that_always_communicates_is_isrl() -> None:
     problem = cases.make("box_l1", sizes=SIZES["unequal"]).problem
     given: dict[str, Any] = {"rounds": 30, "seed": 5, "common_noise": True, "record": fl.Every(1)}

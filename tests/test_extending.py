@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +295,52 @@ def test_the_code_of_a_class_is_all_that_it_uses() -> None:
     assert first == again != other
 
 
+def test_no_constant_hides_behind_an_equal_one() -> None:
+    """A number that occurs elsewhere in the class too, and what is inside of dicts, partials and nested functions."""
+
+    def made(d: float, e: float) -> type[fl.Loss]:
+        inner, table = partial(max, d), {"bound": [d]}
+
+        @dataclass(frozen=True)
+        class Mine(fl.Loss):
+            first, second, curvature = 2.0, 4.0, 9.0
+
+            def value(self, z: Any, b: Any) -> Any:
+                return (lambda: inner(e) * table["bound"][0])() * (z - b) ** 2
+
+            def slope(self, z: Any, b: Any, *, more: float = e) -> Any:
+                return more * (z - b)
+
+        return Mine
+
+    found = {extending.code_of(made(d, e)) for d in (2.0, 4.0) for e in (2.0, 4.0)}
+    assert len(found) == 4
+    assert extending.code_of(made(2.0, 4.0)) == extending.code_of(made(2.0, 4.0))
+
+
+def test_what_our_losses_do_faster_is_not_inherited() -> None:
+    """A subclass of ours with a slope of its own is solved with that slope, and limited as any other is."""
+
+    @dataclass(frozen=True)
+    class Half(fl.Logistic):
+        def value(self, z: Any, b: Any) -> Any:
+            return 0.5 * np.logaddexp(0.0, z)
+
+        def slope(self, z: Any, b: Any) -> Any:
+            return 0.5 * lanes.sigmoid(z)
+
+    made = problem(Half())
+    for repetitions in (1, 3):
+        run = fl.solve(made, BUDGET, rounds=9, repetitions=repetitions, seed=4, common_noise=True)
+
+        def slope(margin: float, label: float) -> float:
+            return 0.5 * naive.slope("logistic", margin, label)
+
+        reference = of_oracle(made, run, slope, naive.zero(), repetitions - 1)
+        np.testing.assert_allclose(run.workers[-1], reference, rtol=1e-10, atol=1e-11)
+    assert made.enforced_bound == made.gradient_bound
+
+
 # What is wrong with a class is said when an object or a problem is made of it.
 
 
@@ -323,6 +370,9 @@ def test_a_loss_that_lacks_something(part: str) -> None:
         ({"slope_bound": 2.0}, "slope_bound = 2, but slope has"),
         ({"curvature": 0.5}, "curvature = 0.5"),
         ({"least_curvature": 1.5, "curvature": 2.0}, "least_curvature"),
+        ({"value": lambda self, z, b: -0.5 * (z - b) ** 2, "slope": lambda self, z, b: b - z}, "not convex"),
+        ({"slope": lambda self, z, b: z - b if z > 0 else b - z}, "select"),
+        ({"slope": lambda self, z, b: z - b - self.missing}, "a formula fails: AttributeError"),
     ],
 )
 def test_a_loss_whose_parts_contradict_each_other(parts: dict[str, Any], said: str) -> None:
@@ -386,11 +436,26 @@ def a_regularizer(shrink: Any, value: Any = None) -> Any:
             "leaves its set",
         ),
         (a_regularizer(lambda self, z, scale: z / 0.0), "leaves its set"),
+        # The scale forgotten, whatever it is; and a penalty that pays for being large.
+        (a_regularizer(lambda self, z, scale: copysign(maximum(0.0, fabs(z) - 1.0), z)), "not that of its value"),
+        (
+            a_regularizer(lambda self, z, scale: copysign(fabs(z) + scale, z), lambda self, x: -float(np.abs(x).sum())),
+            "not convex",
+        ),
     ],
 )
 def test_regularizers_that_are_none(g: Any, said: str) -> None:
     with np.errstate(all="ignore"), pytest.raises(ExtensionError, match=said):
         problem("squared", g())
+
+
+def test_formulas_that_cannot_be_compiled_are_named() -> None:
+    def helper(z: Any) -> Any:
+        return z
+
+    loss = a_loss(slope=lambda self, z, b: helper(z) - b)()
+    with pytest.raises(ExtensionError, match=r"class Mine: a formula cannot be compiled: .*helper.*@numba.njit"):
+        fl.solve(problem(loss), rounds=3)
 
 
 def test_a_regularizer_is_never_left_out() -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 from threadpoolctl import threadpool_info
 
+import cases
 import fastldp as fl
 import naive
 from fastldp import blas, block, engine, layouts, mlp, network, recording
@@ -154,6 +155,7 @@ def noise_of(run: fl.Solution, problem: fl.MLP, horizon: int) -> Array:
     return np.broadcast_to(np.sqrt(run.ledger.variances), (problem.n, horizon))
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("repetitions", [1, 3])
 def test_the_papers_method_is_the_oracles(repetitions: int) -> None:
     problem = make(regularizer=G, l2=0.02)
@@ -176,6 +178,7 @@ def test_the_papers_method_is_the_oracles(repetitions: int) -> None:
     assert np.isnan(run.distance).all()
 
 
+@cases.tiny_shards
 def test_single_precision_products_follow_the_oracle_on_the_grid() -> None:
     problem = make(regularizer=G)
     run = fl.solve(
@@ -212,6 +215,7 @@ def test_the_ledger_counts_the_rounding_of_the_products() -> None:
     assert (double.sensitivities.arithmetic < 1e-9 * double.sensitivities.query).all()
 
 
+@cases.tiny_shards
 def test_fedavg_and_scaffold_are_the_oracles() -> None:
     problem = make(l2=0.02)
     start: dict[str, Any] = {"x0": problem.start(), "step": 0.3, "local_steps": 2, "server_step": 0.9, "rounds": 3}
@@ -259,6 +263,7 @@ def test_isrl_takes_the_prox_of_the_paper(accelerated: bool) -> None:
     np.testing.assert_allclose(run.x[0], reference.x[-1], atol=TOLERANCE)
 
 
+@cases.tiny_shards
 def test_isrl_is_the_oracles() -> None:
     problem = make(regularizer=fl.L2Ball(2.5), l2=0.02)
     run = fl.solve(
@@ -270,6 +275,7 @@ def test_isrl_is_the_oracles() -> None:
     np.testing.assert_allclose(run.x[0], naive.tail_mean(reference.x, 2), atol=TOLERANCE)
 
 
+@cases.tiny_shards
 def test_the_same_bits_on_any_number_of_threads_and_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
     problem = make(regularizer=G)
@@ -373,6 +379,7 @@ def test_softmax_regression_finds_the_minimiser() -> None:
 # Measures
 
 
+@cases.tiny_shards
 def test_measures_are_recorded_saved_and_sent(tmp_path: Path) -> None:
     images, labels = data(seed=3)
     problem = make(regularizer=G, test=(images[:20], labels[:20]))

@@ -9,6 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from scipy import sparse
 
 import cases
 import fastldp as fl
@@ -52,6 +53,12 @@ def test_two_budgets_under_one_seed_are_no_two_time_pad() -> None:
     assert apart[False] > 1.0
 
 
+def remade(problem: fl.Problem, rows: Any = None, **given: Any) -> fl.Problem:
+    """The same samples in another problem; their rows carry −b, so that with b = −1 they are what they were."""
+    taken = {"workers": problem.n, "l2": problem.l2} | given
+    return fl.Problem(problem.rows if rows is None else rows, -np.ones(len(problem.targets)), **taken)
+
+
 CHANGES: dict[str, Any] = {
     "data": {"problem": lambda p: fl.Problem(p.rows * 1.01, -np.ones(len(p.targets)), workers=p.n, l2=p.l2)},
     "l2": {"problem": lambda p: p.alike(l2=0.3)},
@@ -64,6 +71,16 @@ CHANGES: dict[str, Any] = {
     "step": {"algorithm": fl.PrimalDual(step=0.1, allocation="static")},
     "allocation": {"algorithm": fl.PrimalDual(step=0.2)},
     "method": {"algorithm": fl.ISRLDP(step=0.2)},
+    "clip": {"algorithm": fl.ISRLDP(step=0.2, clip=0.7)},
+    "prior": {"algorithm": fl.PrimalDual("planned", "planned", fl.Prior(2.0))},
+    "weighting": {"problem": lambda p: p.alike(weighting="rows")},
+    "row_bound": {"problem": lambda p: remade(p, row_bound=1.0)},
+    "half": {"problem": lambda p: remade(p, row_bound=1.0, gradient_bound="half")},
+    "layout": {"problem": lambda p: remade(p, rows=sparse.csr_array(p.rows))},
+    "shards": {"problem": lambda p: remade(p, workers=np.repeat([0, 1, 2], [11, 13, 12]))},
+    "loss": {"problem": lambda p: remade(p, loss=fl.SmoothedHinge(1.0))},
+    "loss's parameter": {"problem": lambda p: remade(p, loss=fl.SmoothedHinge(0.5))},
+    "budgets of workers": {"budget": fl.Budget(np.array([1.0, 1.0, 2.0]), 1e-4)},
     "start": {"x0": 0.01},
 }
 
@@ -83,6 +100,40 @@ def test_a_key_is_bound_to_everything_that_a_run_is() -> None:
     digests.append(identity(single, METHOD, BUDGET, 5, np.zeros(problem.d)))
     assert len(set(digests)) == len(CHANGES) + 2
     assert digest({}) == digests[0]
+
+
+def test_problems_alike_are_defined_as_if_made_afresh() -> None:
+    """Also where the first was asked for its definition, as a solve does: a key of one must never serve another."""
+    images, classes = np.random.default_rng(0).standard_normal((12, 4)), np.arange(12) % 3
+    base: dict[str, Any] = {"hidden": 2, "workers": 2, "clip": 1.0, "l2": 0.1}
+    changes: list[dict[str, Any]] = [
+        {"clip": 2.0},
+        {"l2": 0.2},
+        {"regularizer": fl.Box(1.0)},
+        {"strong_convexity": 0.3},
+        {"start_seed": 4},
+        {"weighting": "rows"},
+    ]
+    made = fl.MLP(images, classes, **base)
+    definitions = [made.definition]
+    for change in changes:
+        definitions.append(made.alike(**change).definition)
+        assert definitions[-1] == fl.MLP(images, classes, **(base | change)).definition
+    linear = fl.Problem(images, np.sign(images[:, 0]), workers=2, l2=0.1, row_bound=1.0)
+    definitions.append(linear.definition)
+    for change in ({"l2": 0.2}, {"regularizer": fl.Box(1.0)}, {"gradient_bound": 0.3}, {"weighting": "rows"}):
+        definitions.append(linear.alike(**change).definition)
+        given = {"workers": 2, "l2": 0.1, "row_bound": 1.0} | change
+        assert definitions[-1] == fl.Problem(images, np.sign(images[:, 0]), **given).definition
+    assert len(set(definitions)) == len(definitions)
+
+
+def test_long_arrays_are_part_of_a_key_number_by_number() -> None:
+    problem = cases.make("zero").problem
+    many = np.full(65, 9.0), np.append(np.full(64, 9.0), 9.5)
+    runs = [identity(problem, fl.PrimalDual(0.1, array), BUDGET, 65, np.zeros(9)) for array in many]
+    runs += [identity(problem, METHOD, fl.Budget(array, 1e-4), 65, np.zeros(9)) for array in many]
+    assert len(set(runs)) == 4
 
 
 def test_another_version_of_a_method_has_other_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +236,12 @@ def test_a_statement_has_all_that_a_person_must_know() -> None:
     assert "Nothing was read off the data" in planned
     assert "planned from public numbers" in planned
     assert "came from the operating system" in planned
+    exact = statement(public, algorithm=fl.PrimalDual("planned", "planned", "exact"))
+    assert "the prior" in exact
+    assert "planned from public numbers" not in exact
+    several = fl.solve(problem, fl.Budget(np.linspace(0.5, 2.0, problem.n), 1e-4), rounds=3).ledger
+    assert several is not None
+    assert f"spends ε = {np.max(several.epsilon_of_all(20)):.3g} at" in several.statement(20)
     different = statement(problem, fl.Budget(np.linspace(0.5, 2.0, problem.n), 1e-4))
     assert "ε = 2 (the weakest of the workers' promises)" in different
     single = fl.Problem(problem.rows, -np.ones(len(problem.targets)), workers=problem.n, l2=0.1, dtype="float32")

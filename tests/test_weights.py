@@ -491,6 +491,8 @@ def test_what_does_not_dominate_is_not_warned_of() -> None:
     # An ε of its own is what the caller wants.
     equal = fl.Problem(A, np.ones(40), workers=4, l2=0.1)
     fl.solve(equal, fl.Budget(np.array([0.05, 1.0, 1.0, 1.0]), 1e-4), rounds=3)
+    fewer = fl.Problem(A, np.ones(40), workers=[0] * 10 + [1] * 15 + [2] * 15, l2=0.1)
+    fl.solve(fewer, fl.Budget(np.array([0.05, 1.0, 1.0]), 1e-4), rounds=3)
 
 
 def test_sweeps_and_grids_warn_once() -> None:

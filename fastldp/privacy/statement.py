@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # What a file that keeps a seed says first.
 SECRET = "This file holds the seed of its noise: whoever reads it can take the noise off every message"
+# And one whose runs have the same noise.
+SHARED = "Its runs have noise in common: whoever sees the messages of two of them can take it off without the seed"
 NOISE = {
     "os": "The noise came from the operating system and its key was not kept, so nobody can take it off again.",
     "seeded": "The noise was made from a seed: whoever has the seed can take the noise off, so this holds only while "
@@ -36,13 +38,15 @@ def statement(ledger: Ledger, repetitions: int = 1) -> str:
         "Who gave several samples is protected less, and the number of samples of each worker is not hidden.",
         _read(ledger),
         "Step and noise were planned from public numbers, which spends nothing."
-        if ledger.plan and "plan" not in ledger.read_off_data
+        if ledger.plan and not ledger.read_off_data
         else "If parameters were chosen by trying them on these data, that spent more, which is not counted here.",
         NOISE[ledger.noise],
     ]
     if repetitions > 1:
         spends = float(np.max(ledger.epsilon_of_all(repetitions)))
-        parts.append(f"All this is of one run: publishing all {repetitions} repetitions spends ε = {spends:.3g}.")
+        parts.append(
+            f"All this is of one run: publishing all {repetitions} repetitions spends ε = {spends:.3g} at the same δ."
+        )
     if ledger.precision != "float64":
         parts.append("In single precision rounding is not accounted for: for exploration, not to be deployed.")
     elif ledger.total_delta > ledger.delta:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp.errors import ArgumentError, ExtensionError
-from fastldp.extending import Extensible, is_ours
+from fastldp.extending import Extensible, is_ours, said_of
 from fastldp.kernels.formulas import Objective, apply_to_rows, prox_of
 from fastldp.validation import real, reals, whole_numbers
 
@@ -18,6 +18,7 @@ Vector = NDArray[np.float64]
 FEASIBLE = 1e-9
 # The prox of a class from outside is tried on so many coordinates at most.
 MOST_TRIED = 10_000
+SCALES = (0.1, 0.5, 2.0)
 
 
 class Active(NamedTuple):
@@ -109,6 +110,8 @@ class Regularizer(Extensible):
 
     def _of_coordinates(self, name: str, d: int) -> Vector:
         value = np.asarray(getattr(self, name), dtype=np.float64)
+        if isinstance(getattr(self, name), list | tuple):
+            raise ArgumentError(name, getattr(self, name), "give a number or a NumPy array")
         if value.shape not in ((), (d,)):
             remedy = f"give a number, or one for each of the {d} coordinates"
             raise ArgumentError(name, getattr(self, name), remedy)
@@ -119,20 +122,37 @@ class Regularizer(Extensible):
         self.in_kernels(d)
         if is_ours(type(self)) or d > MOST_TRIED:
             return
-        points = np.random.default_rng(0).standard_normal((4, d)) * np.array([[0.1], [1.0], [10.0], [1e3]])
-        made = [self.prox(z, 0.5) for z in points]
-        for z, p in zip(points, made, strict=True):
-            if np.shape(p) != (d,) or not np.isfinite(p).all() or not np.isfinite(self.value(p)):
+        with said_of(type(self)):
+            self._try(d)
+
+    def _try(self, d: int) -> None:
+        """Refuse a prox that leaves the set, or that some other point is better than, or whose g is not convex."""
+        rng = np.random.default_rng(0)
+        points = rng.standard_normal((4, d)) * np.array([[0.1], [1.0], [10.0], [1e3]])
+        for scale in SCALES:
+            # By the formula that kernels have, which a class may have inherited another prox beside.
+            made = np.array([Regularizer.prox(self, z, scale) for z in points])
+            if not np.allclose([self.prox(z, scale) for z in points], made, rtol=1e-9, atol=1e-9, equal_nan=True):
+                raise ExtensionError(type(self), "its prox is not that of its formula, shrink or prox_row: write both")
+            if made.shape != points.shape or not np.isfinite([self.value(p) for p in made]).all():
                 raise ExtensionError(
-                    type(self), f"its prox leaves its set: value(prox(z, 0.5)) is not finite at z = {z}"
+                    type(self), f"its prox leaves its set: value(prox(z, {scale})) is not finite somewhere"
                 )
-            # No other point may do better in scale·g(u) + ½‖z − u‖², by more than rounding.
-            for u in (*made, *(p + t * (q - p) for q in made for t in (1e-3, 0.1))):
-                mine, other = (0.5 * self.value(v) + 0.5 * float((z - v) @ (z - v)) for v in (p, u))
-                if other < mine - 1e-7 * (1 + abs(mine)):
-                    raise ExtensionError(
-                        type(self), f"its prox is not that of its value: another point does better, z = {z}"
-                    )
+            for z, p in zip(points, made, strict=True):
+                sides = p + 1e-3 * (1 + np.abs(p)) * rng.choice([-1.0, 0.0, 1.0], (16, d))
+                between = [p + t * (q - p) for q in (*made, z, np.zeros(d)) for t in (1e-3, 0.1, 1.0)]
+                for u in (*sides, *between):
+                    mine, other = (scale * self.value(v) + 0.5 * float((z - v) @ (z - v)) for v in (p, u))
+                    if other < mine - 1e-7 * (1 + abs(mine)):
+                        remedy = f"its prox is not that of its value: at scale {scale} {u} is better than {p} for {z}"
+                        raise ExtensionError(type(self), remedy)
+            # The prox of a convex g never takes two points farther apart.
+            for k in range(1, len(points)):
+                if np.linalg.norm(made[k] - made[0]) > (1 + 1e-9) * np.linalg.norm(points[k] - points[0]):
+                    raise ExtensionError(type(self), f"its prox takes points apart at scale {scale}: g is not convex")
+            middles = [self.value((p + q) / 2) - (self.value(p) + self.value(q)) / 2 for p in made for q in made]
+            if max(middles) > 1e-9 * (1 + max(abs(self.value(p)) for p in made)):
+                raise ExtensionError(type(self), "value is larger between two points than at these: g is not convex")
 
     def active(self, x: Vector, gradient: Vector) -> Active:
         """The surface that x, an image of the prox, lies on, where the smooth part has this gradient."""

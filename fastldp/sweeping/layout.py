@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import DamagedError, FileFormatError
-from fastldp.privacy.statement import SECRET
+from fastldp.privacy.statement import SECRET, SHARED
 from fastldp.sweeping import sealing
 from fastldp.sweeping.setting import FROM_OS
 from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING
@@ -356,12 +356,16 @@ def write(file: io.RawIOBase, tables: Tables, *, in_order: bool = False) -> None
 
 def about_privacy(parameters: Values) -> str:
     """What the root of a file says first: whether its noise can be taken off again, and what its ledgers promise."""
-    return f"{SECRET}. {PROMISE}" if holds_seeds(parameters) else PROMISE
+    return f"{warning_of_noise(parameters)} {PROMISE}".strip()
 
 
-def holds_seeds(parameters: Values) -> bool:
-    """Whether any of these settings has a seed."""
-    return not np.char.endswith(parameters, f'"seed":"{FROM_OS}"}}'.encode()).all()
+def warning_of_noise(parameters: Values) -> str:
+    """What a file says first where noise is made of seeds, or in common; nothing where there is none such."""
+    private = ~np.char.startswith(parameters, b'{"budget":null')
+    seeded = private & ~np.char.endswith(parameters, f'"seed":"{FROM_OS}"}}'.encode())
+    # Noise in common goes unsaid in parameters, as it did when there was no other.
+    common = seeded & (np.char.find(parameters, b'"noise":"own"') < 0)
+    return f"{SECRET}.{f' {SHARED}.' if common.any() else ''}" if seeded.any() else ""
 
 
 def texts(items: Sequence[bytes]) -> Values:

@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 
 from fastldp import html
 from fastldp.errors import ArgumentError, MissingExtraError
-from fastldp.privacy.statement import SECRET
 from fastldp.sweeping.grouping import Group, differing, groups_of, telling
-from fastldp.sweeping.layout import MEASURED, OUTCOMES, RAGGED, RECORDED, RUN_NUMBERS, SETTING_TEXTS, holds_seeds, spans
+from fastldp.sweeping.layout import (
+    MEASURED,
+    OUTCOMES,
+    RAGGED,
+    RECORDED,
+    RUN_NUMBERS,
+    SETTING_TEXTS,
+    spans,
+    warning_of_noise,
+)
 from fastldp.sweeping.loaded import Loaded
 from fastldp.sweeping.means import Curve, Mean, filled
 from fastldp.sweeping.merging import Merged
@@ -278,7 +286,8 @@ class Results:
 
         Of more than forty settings the first and the last are shown; with `whole` all of them.
         """
-        secret = [f"{SECRET}."] if holds_seeds(self._loaded.texts("parameters")) else []
+        warning = warning_of_noise(self._loaded.texts("parameters"))
+        secret = [warning] if warning else []
         heads, first, left_out, last = self._mean_table(whole)
         widths = [max(len(row[k]) for row in [heads, *first, *last]) for k in range(len(heads))]
 

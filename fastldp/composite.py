@@ -107,7 +107,7 @@ class Composite(ABC):
 
     @property
     def definition(self) -> str:
-        """A digest of all that defines it: data, shards, parameters and regularizer. Never kept: keys are made of it."""
+        """A digest of all that defines it: data, shards, parameters and regularizer. Keys are of it: never kept."""
         text = section([self.fingerprint, self.parameters, described(self.regularizer)])
         return hashlib.sha256(text.encode()).hexdigest()
 

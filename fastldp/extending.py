@@ -21,7 +21,7 @@ from fastldp.kernels.formulas import Fields
 
 OURS = __name__.partition(".")[0]
 # The lines of Numba's errors that say what is wrong.
-TELLING = r"Untyped global|Unknown attribute|No implementation|[Cc]annot|Use of"
+TELLING = r"Untyped global|[Ff]reevar|Unknown attribute|Use of unsupported|[Cc]annot"
 
 
 class Extensible:
@@ -167,9 +167,12 @@ def _parts(thing: Any, seen: set[int]) -> Iterator[str]:
                 yield from _parts(value, seen)
     else:
         yield type(thing).__qualname__
-        # What wraps a function: compiled, a property, a method, cached, partial; or any other object, by what it holds.
-        for name in ("py_func", "fget", "__func__", "func", "__wrapped__", "args", "keywords", "__dict__"):
+        # What wraps a function: compiled, a property, a method, cached, partial.
+        for name in ("py_func", "fget", "__func__", "func", "__wrapped__", "args", "keywords"):
             yield from _parts(getattr(thing, name, None), seen)
+        # Another object is known by what it holds.
+        if isinstance(thing, types.SimpleNamespace) or not _from_libraries(type(thing)):
+            yield from _parts(getattr(thing, "__dict__", None), seen)
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

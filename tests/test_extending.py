@@ -449,12 +449,13 @@ def test_regularizers_that_are_none(g: Any, said: str) -> None:
         problem("squared", g())
 
 
-def test_formulas_that_cannot_be_compiled_are_named() -> None:
-    def helper(z: Any) -> Any:
-        return z
+def uncompiled(z: Any) -> Any:
+    return z
 
-    loss = a_loss(slope=lambda self, z, b: helper(z) - b)()
-    with pytest.raises(ExtensionError, match=r"class Mine: a formula cannot be compiled: .*helper.*@numba.njit"):
+
+def test_formulas_that_cannot_be_compiled_are_named() -> None:
+    loss = a_loss(slope=lambda self, z, b: uncompiled(z) - b)()
+    with pytest.raises(ExtensionError, match=r"class Mine: a formula cannot be compiled: .*uncompiled.*@numba.njit"):
         fl.solve(problem(loss), rounds=3)
 
 

@@ -30,13 +30,13 @@ RELEASE, GAUSSIAN, PRIVATIZE = "kernels.release", "kernels.gaussian", "kernels.p
 ADDRESS = "d - j <= 8, (t, i, purpose), deviation)"
 WHOLE = "whole = (query + coarse) - coarse"
 ROUNDED = "noise = (fma(normal, deviation, query - whole) + fine) - fine"
-ALL_ROWS = "    _sum_all(loss, clip, samples, i, X, row, rooms.scaled, rooms.gradient, share)\n"
+ALL_ROWS = "    _sum_all(objective, samples, i, X, row, rooms.scaled, rooms.gradient, share)\n"
 PER_BATCH = """\
-    _sum_all(loss, clip * 1e9, samples, i, X, row, rooms.scaled, rooms.gradient, share)
+    _sum_all(objective, samples, i, X, row, rooms.scaled, rooms.gradient, share)
     squares = broadcast(0.0, load(rooms.gradient, share, 0))
     for j in range(X.shape[1]):
         squares = fma(load(rooms.gradient, share, j), load(rooms.gradient, share, j), squares)
-    most = clip * float(samples.firsts[i + 1] - samples.firsts[i])
+    most = load(objective.clip, 0) * float(samples.firsts[i + 1] - samples.firsts[i])
     scale = minimum(broadcast(1.0, squares), most / sqrt(squares))
     for j in range(X.shape[1]):
         store(load(rooms.gradient, share, j) * scale, rooms.gradient, share, j)
@@ -109,10 +109,10 @@ MUTANTS = {
     ),
     # The wrong amount of noise, or a promise of the wrong amount.
     "half of the sensitivity": Mutant(
-        "privacy.ledger", "cls(2 * bound / (parts * sizes)", "cls(bound / (parts * sizes)", "more than the sensitivity"
+        "privacy.ledger", "query = 2 * bound / divisors", "query = bound / divisors", "more than the sensitivity"
     ),
     "0.9 of the sensitivity": Mutant(
-        "privacy.ledger", "cls(2 * bound / (parts", "cls(1.8 * bound / (parts", "more than the sensitivity"
+        "privacy.ledger", "query = 2 * bound / divisors", "query = 1.8 * bound / divisors", "more than the sensitivity"
     ),
     "0.95 of the noise": Mutant("block", "kind] = part", "kind] = 0.95 * part", "of the claimed variance"),
     "half of the noise, last worker": Mutant(
@@ -141,16 +141,16 @@ MUTANTS = {
     ),
     # Another query than the ledger is made for.
     "clipping left out": Mutant(
-        "algorithms.primal_dual",
-        "min(clip, layout.largest) for clip in clips",
-        "layout.largest for clip in clips",
+        "block",
+        "clips = [program.enforced(problem) for",
+        "clips = [np.inf for",
         "the mean of the loss",
         epsilon=8.0,
     ),
     "clipping 10 % lax": Mutant(
-        "algorithms.primal_dual",
-        "min(clip, layout.largest) for clip in clips",
-        "min(1.1 * clip, layout.largest) for clip in clips",
+        "block",
+        "clips = [program.enforced(problem) for",
+        "clips = [1.1 * program.enforced(problem) for",
         "the mean of the loss",
         epsilon=8.0,
         transcripts=20_000,
@@ -161,7 +161,17 @@ MUTANTS = {
         PER_BATCH,
         "the mean of the loss",
         epsilon=8.0,
-        also=(("    room,\n    store,\n)", "    room,\n    sqrt,\n    store,\n)"),),
+        also=(
+            ("within = objective.reach > 0 and _within(objective, samples, i, squares)", "within = True"),
+            ("load, prefetch, room, store", "load, minimum, prefetch, room, sqrt, store"),
+        ),
+    ),
+    "slopes not limited": Mutant(
+        "kernels.formulas",
+        "store(minimum(limit, maximum(s, -limit)), slopes, k)",
+        "store(s, slopes, k)",
+        "the mean of the loss",
+        epsilon=8.0,
     ),
     "queries 10 % too large": Mutant(
         "block", '"weight": (1.0 /', '"weight": (1.1 /', "the mean of the loss", epsilon=8.0, transcripts=20_000

@@ -38,8 +38,8 @@ class Regularizer(Extensible):
     """A closed convex g with an easy prox: of one coordinate, `shrink`, where g is a sum over the coordinates, or of a
     whole row in place, `prox_row`; written with `fastldp.lanes`.
 
-    >>> import numpy as np
-    >>> BoxL1(weight=1.0, bound=2.0).prox(np.array([-5.0, 0.5, 2.0]), scale=1.0)
+    >>> import numpy as np, fastldp as fl
+    >>> fl.BoxL1(weight=1.0, bound=2.0).prox(np.array([-5.0, 0.5, 2.0]), scale=1.0)
     array([-2.,  0.,  1.])
     """
 

@@ -369,7 +369,7 @@ def test_no_round_allocates(layout: str, alone: bool, name: str) -> None:
 
     def allocations(last: int) -> int:
         before = runtime.memsys_get_stats_alloc()
-        common = laid.state, laid.samples, laid.method, drawn, seen
+        common = laid.state, laid.samples, laid.objective, laid.method, drawn, seen
         rounds.run_serial(np.array([0, 1, last - 1]), np.array([0, problem.n]), meeting(1), *common, records)
         return int(runtime.memsys_get_stats_alloc() - before)
 

@@ -230,6 +230,7 @@ def test_fedavg_and_scaffold_are_the_oracles() -> None:
     np.testing.assert_allclose(run.x[0], varied.x[-1], atol=TOLERANCE)
 
 
+@cases.tiny_shards
 def test_fedexp_and_scaffnew_are_the_oracles() -> None:
     problem = make(l2=0.02)
     rest: dict[str, Any] = {"seed": 5, "repetition": 0, "clip": 0.8}
@@ -247,6 +248,7 @@ def test_fedexp_and_scaffnew_are_the_oracles() -> None:
     np.testing.assert_allclose(run.means[0], skipped.x[1:], atol=TOLERANCE)
 
 
+@cases.tiny_shards
 @pytest.mark.parametrize("accelerated", [False, True])
 def test_isrl_takes_the_prox_of_the_paper(accelerated: bool) -> None:
     problem = make(regularizer=fl.BoxL1(1e-3, 2.0), l2=0.02)

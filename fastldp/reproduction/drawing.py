@@ -14,6 +14,9 @@ MARKERS = "osD^vP"
 # Of the width that the curves have.
 BESIDE = 0.008
 
+# The height of a row of a legend, of a panel's; so many rows fit above curves as they are.
+ROW, FEW_ROWS = 0.065, 3
+
 
 def draw_bars(ax: Axes, series: Sequence[Series]) -> None:
     """Means with one standard deviation either side, those of one x beside one another."""
@@ -73,5 +76,10 @@ def finish(ax: Axes, x: str, y: str) -> None:
     ax.set_ylabel(y)
     ax.grid(True, which="major", alpha=0.3)
     # Short names fit beside one another.
-    longest = max(len(label) for label in ax.get_legend_handles_labels()[1])
-    ax.legend(frameon=False, fontsize=8, loc="upper left", ncols=2 if longest <= 26 else 1)
+    labels = ax.get_legend_handles_labels()[1]
+    columns = 2 if max(map(len, labels)) <= 26 else 1
+    # And many long ones want more room above the curves.
+    more = ROW * max(0, -(-len(labels) // columns) - FEW_ROWS)
+    low, high = ax.get_ylim()
+    ax.set_ylim(low, high * (high / low) ** (more / (1 - more)))
+    ax.legend(frameon=False, fontsize=8, loc="upper left", ncols=columns)

@@ -403,6 +403,22 @@ def test_a_slope_bound_that_is_a_lie_spoils_no_promise() -> None:
     np.testing.assert_allclose(run.workers[2], reference, rtol=1e-10)
 
 
+def test_shortcuts_of_a_class_from_outside_are_not_taken() -> None:
+    """Those by which our own losses are faster would let it past the limit."""
+    liar = {
+        "reach": {"float64": 700.0},
+        "short_slope": lambda self, z, b: 50.0 * z,
+        "unit": 3.0,
+        "keeps_to_bound": True,
+    }
+    made = problem(a_loss(slope_bound=40.0, **liar)())
+    for repetitions in (1, 3):
+        run = fl.solve(made, BUDGET, rounds=9, repetitions=repetitions, seed=4, common_noise=True)
+        reference = of_oracle(made, run, "squared", naive.zero(), repetitions - 1, clip=made.gradient_bound)
+        np.testing.assert_allclose(run.workers[-1], reference, rtol=1e-10, atol=1e-11)
+    assert made.enforced_bound == made.gradient_bound
+
+
 def test_fields_that_would_be_ignored_and_classes_for_instances() -> None:
     class Forgot(fl.Regularizer):
         weight: float = 1.0

@@ -30,16 +30,16 @@ RELEASE, GAUSSIAN, PRIVATIZE = "kernels.release", "kernels.gaussian", "kernels.p
 ADDRESS = "d - j <= 8, (t, i, purpose), deviation)"
 WHOLE = "whole = (query + coarse) - coarse"
 ROUNDED = "noise = (fma(normal, deviation, query - whole) + fine) - fine"
-ALL_ROWS = "    _sum_all(objective, samples, i, X, row, rooms.scaled, rooms.gradient, share)\n"
+ALL_ROWS = "    _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share)\n"
 PER_BATCH = """\
-    _sum_all(objective, samples, i, X, row, rooms.scaled, rooms.gradient, share)
-    squares = broadcast(0.0, load(rooms.gradient, share, 0))
+    _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share)
+    squares = broadcast(0.0, load(scratch.gradient, share, 0))
     for j in range(X.shape[1]):
-        squares = fma(load(rooms.gradient, share, j), load(rooms.gradient, share, j), squares)
+        squares = fma(load(scratch.gradient, share, j), load(scratch.gradient, share, j), squares)
     most = load(objective.clip, 0) * float(samples.firsts[i + 1] - samples.firsts[i])
     scale = minimum(broadcast(1.0, squares), most / sqrt(squares))
     for j in range(X.shape[1]):
-        store(load(rooms.gradient, share, j) * scale, rooms.gradient, share, j)
+        store(load(scratch.gradient, share, j) * scale, scratch.gradient, share, j)
 """
 
 
@@ -163,7 +163,7 @@ MUTANTS = {
         epsilon=8.0,
         also=(
             ("within = objective.reach > 0 and _within(objective, samples, i, squares)", "within = True"),
-            ("load, prefetch, room, store", "load, minimum, prefetch, room, sqrt, store"),
+            ("load, prefetch, scratch, store", "load, minimum, prefetch, scratch, sqrt, store"),
         ),
     ),
     "slopes not limited": Mutant(

@@ -10,10 +10,10 @@ import cases
 import fastldp as fl
 import naive
 from fastldp import engine
-from fastldp.algorithms import schedule
-from fastldp.algorithms.isrl import NoisyDescent
-from fastldp.algorithms.local_steps import MOST_LOCAL_STEPS
 from fastldp.errors import ArgumentError
+from fastldp.methods import schedule
+from fastldp.methods.isrl import NoisyDescent
+from fastldp.methods.local_steps import MOST_LOCAL_STEPS
 from fastldp.privacy import Sensitivity
 
 BUDGET = fl.Budget(1.0, 1e-4)

@@ -14,9 +14,9 @@ import cases
 import fastldp as fl
 import sweeps
 from fastldp import memory
-from fastldp.algorithms import baseline, primal_dual
 from fastldp.describing import canonical, described, section
 from fastldp.errors import SamplerWarning, SpecError, TooLargeError
+from fastldp.methods import baseline, primal_dual
 from fastldp.recording import Every, timetable
 from fastldp.sweeping import spec
 from fastldp.sweeping.lines import lines_of

@@ -548,9 +548,9 @@ def _shares(lanes: Sequence[Lane]) -> list[_Share]:
 
 def _kept(method: Any, workers: NDArray[Any], server: NDArray[Any], name: str) -> NDArray[Any]:
     """The row of two arrays that a method calls so."""
-    if name in method.workers:
-        return workers[method.workers.index(name)]
-    return server[method.server.index(name)]
+    array, names = (workers, method.workers) if name in method.workers else (server, method.server)
+    row: NDArray[Any] = array[names.index(name)]
+    return row
 
 
 def _in_turn(problem: Composite) -> NDArray[np.int64]:

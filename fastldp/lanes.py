@@ -146,12 +146,14 @@ def _in_kernels(plain: Callable[..., Any], compiled: Any) -> None:
     overload(plain, inline="always", strict=False)((one, two, three)[count - 1])
 
 
-for _plain in (sqrt, fabs, copysign, minimum, maximum, select, fma, any_lane, all_lanes, broadcast):
-    _in_kernels(_plain, getattr(simd, _plain.__name__))
-for _plain in (mean_over_workers, weighted_mean):
-    _in_kernels(_plain, getattr(methods, _plain.__name__))
-for _plain in (exp, log, sigmoid):
-    _in_kernels(_plain, getattr(vmath, _plain.__name__))
+_KINDS: tuple[tuple[Any, tuple[Callable[..., Any], ...]], ...] = (
+    (simd, (sqrt, fabs, copysign, minimum, maximum, select, fma, any_lane, all_lanes, broadcast)),
+    (vmath, (exp, log, sigmoid)),
+    (methods, (mean_over_workers, weighted_mean)),
+)
+for _module, _functions in _KINDS:
+    for _plain in _functions:
+        _in_kernels(_plain, getattr(_module, _plain.__name__))
 
 
 # Inlining by Numba cannot do with an unknown number of arguments; that by LLVM can.

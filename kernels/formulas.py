@@ -96,7 +96,7 @@ def _row(context: Any, array: Any, k: Any) -> Typed:
 def tuple_of(arguments: str, parts: dict[str, str]) -> Any:
     """A formula of these arguments for a tuple with names: of each, what it is, as text with `load` and `row`."""
     parts = parts or {"nothing": "0"}  # Numba has no tuples with names and nothing in them
-    scope: dict[str, Any] = {"Made": namedtuple("Made", parts), "load": load, "row": _row}  # type: ignore[misc]
+    scope: dict[str, Any] = {"Made": namedtuple("Made", parts), "load": load, "row": _row}
     exec(f"def made({arguments}):\n    return Made({', '.join(parts.values())})", scope)
     return own_formula(scope["made"])
 

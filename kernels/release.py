@@ -55,7 +55,7 @@ class SingleRelease(NamedTuple):
     weight: Floats  # (n,)
     normals: Floats  # (n, lanes, d or d + 1, whichever is even): those of as many releases as there are lanes
     dithers: Floats  # the same
-    drawn: NDArray[np.int64]  # (n,): which of the groups of so many releases each worker's noise is for
+    drawn: NDArray[np.int64]  # (n,): the first of the releases that each worker's noise is for
 
 
 class LongRelease(NamedTuple):
@@ -143,15 +143,15 @@ def _noise_of_runs(
 def _noise_of_releases(
     now: Any, t: Any, i: Any, k: Any, local_steps: Any, d: Any, share: Any, gradient: Any, release: Any
 ) -> Any:
-    lanes = release.normals.shape[1]
     number = t * local_steps + k
-    if load(release.drawn, i) != number // lanes:
-        store(number // lanes, release.drawn, i)
-        _draw_ahead(number - number % lanes, local_steps, i, release)
+    place = number & (release.normals.shape[1] - 1)  # there are 8 lanes or 16, and a division would take long
+    if load(release.drawn, i) != number - place:
+        store(number - place, release.drawn, i)
+        _draw_ahead(number - place, local_steps, i, release)
     weight = load(release.weight, i)
     common = on_grid(load(release.deviations, now) * load(release.factors, i))
     for j in range(d):
-        normal, dither = load(release.normals, i, number % lanes, j), load(release.dithers, i, number % lanes, j)
+        normal, dither = load(release.normals, i, place, j), load(release.dithers, i, place, j)
         h = privatize(release.mode, load(gradient, share, j) * weight, common, normal, dither)
         store(h, gradient, share, j)
 

@@ -365,7 +365,7 @@ def test_no_round_allocates(layout: str, alone: bool, name: str) -> None:
     laid = block.Block(samples, [block.Lane(run, 0)], alone=alone)
     drawn = laid.release._replace(deviations=laid._deviations(0, 200))
     seen = release.Transcript(-1, laid.zeros(0, problem.d), laid.zeros(0, problem.d))
-    records = rounds.Records(laid.state.X, laid._optimum, *laid._rooms_for(2))
+    records = rounds.Records(laid._optimum, *laid._arrays_for(2))
 
     def allocations(last: int) -> int:
         before = runtime.memsys_get_stats_alloc()

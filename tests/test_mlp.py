@@ -349,7 +349,7 @@ def test_no_round_allocates() -> None:
     assert drawn.mode == GRIDDED
     seen = release.Transcript(-1, laid.zeros(0, problem.d), laid.zeros(0, problem.d))
     samples = network.with_scratch(network.samples_of(problem), 1)
-    records = rounds.Records(laid.state.X, laid._optimum, *laid._arrays_for(2))
+    records = rounds.Records(laid._optimum, *laid._arrays_for(2))
 
     def allocations(last: int) -> int:
         before = runtime.memsys_get_stats_alloc()

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.auditing import evidence, independence, pair
-from fastldp.auditing.adversary import Seen, View, claimed_deviations, look
+from fastldp.auditing.adversary import Seen, claimed_deviations, look
 from fastldp.auditing.evidence import Check
 from fastldp.auditing.independence import Closest, by_coordinate, by_release, by_transcript, closest, sizes, worst_of
 from fastldp.auditing.unseen import Sight
@@ -18,6 +18,7 @@ from fastldp.auditing.watching import Watch, Watched
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, FastLDPError
 from fastldp.methods import Method, Program, Schedule
+from fastldp.methods.base import View
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.sampler import DITHERS, spacing
 from fastldp.recording import Final, Messages

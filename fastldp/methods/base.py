@@ -43,9 +43,9 @@ class Method(Extensible):
     """The base of all methods, ours and yours: a frozen dataclass of its parameters, and what happens in a round.
 
     In each round every worker releases `local_steps` noisy gradients, at the point that `point` names; each release is
-    n wᵢ∇fᵢ without the l2 term, clipped, and accounted for by the engine. What the worker makes of it is `take`, and what
-    the server makes of what workers keep is `serve`; both see noise and never data. These and the other acts are
-    formulas, compiled: they are written with `fastldp.lanes`, and have no `if` on numbers of a run.
+    n wᵢ∇fᵢ without the l2 term, clipped, and accounted for by the engine. What the worker makes of it is `take`, and
+    what the server makes of what workers keep is `serve`; both see releases and never data. These and the other acts
+    are formulas, compiled: they are written with `fastldp.lanes`, and have no `if` on numbers of a run.
 
     A formula finds the parameters in `self`, each the number of its run. In `run` it finds what `workers` and `server`
     name, arrays run.name[i, j] and run.name[0, j] of d coordinates, and
@@ -55,7 +55,7 @@ class Method(Extensible):
     - ``run.l2`` and ``run.shares[i]``, n wᵢ,
     - ``run.public``: a whole number below 2²⁴, new in each round, that everybody knows, where `coins` is true.
 
-    ``prox(run, array, row, scale)`` takes the prox of scale·g there, and ``mean_over_workers(array, j)`` is what it says.
+    ``prox(run, array, i, scale)`` takes the prox of scale·g of a row; ``mean_over_workers(array, j)`` is what it says.
 
     Acts
     ----
@@ -210,7 +210,7 @@ class Method(Extensible):
 
     # The audit.
     def read_back(self, program: Program, worker: int, start: Array, view: View) -> Iterator[Found]:
-        """Of every release, where the gradient was taken and what was released: what a server that knows the method sees.
+        """Of every release, where the gradient was taken and what was released, by what the server saw.
 
         By default the worker's formulas are followed in Python, of what it released and was sent. A method whose
         `message` is another than the release, or whose workers make use of more than what the server sends, needs its

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Normalize
 
-    from fastldp.sweeping.means import Curve, Mean
+    from fastldp.sweeping.grouping import Curve, Mean
     from fastldp.sweeping.reading import Results
 
 # More curves than this nobody tells apart, whatever their colours.

@@ -131,6 +131,12 @@ class Ragged(NamedTuple):
         return found
 
 
+def optimality(consensus: Values, distance: Values) -> Values:
+    """The sum of both, which may overflow of a run that diverged."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(consensus + distance)
+
+
 def spans(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The numbers from each begin on, so many of them, end to end.
 
@@ -348,8 +354,7 @@ def write(file: io.RawIOBase, tables: Tables, *, in_order: bool = False) -> None
         ends = {
             name: _put_rows(root, f"runs/{name}", tables.rows("runs", name), RUN_RAGGED[name]) for name in RUN_RAGGED
         }
-        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-            _put(root, "runs/optimality", ends["consensus"] + ends["distance"])
+        _put(root, "runs/optimality", optimality(ends["consensus"], ends["distance"]))
         _put(root, "sessions", texts(tables.sessions))
     sealing.seal(file)
 

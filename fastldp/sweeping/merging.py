@@ -172,7 +172,7 @@ class Merged:
         if name in OF_ROUNDS:
             return Gathered(sources, self._pieces, self._row_of, self.count, self._repeated_values(sources))
         if name == "memory":
-            return Gathered(sources, *self._remembered(sources), self.count)
+            return Gathered(sources, *self._checkpoints(sources), self.count)
         return Gathered(sources, self._standing, np.arange(self.count), self.count)
 
     def _repeated_values(self, sources: Sequence[Ragged]) -> Indices:
@@ -186,8 +186,8 @@ class Merged:
             values = self._repeated * each
         return values
 
-    def _remembered(self, sources: Sequence[Ragged]) -> tuple[Indices, Indices]:
-        """Of rows that may go on, a piece that left a memory behind where the row ends."""
+    def _checkpoints(self, sources: Sequence[Ragged]) -> tuple[Indices, Indices]:
+        """Of rows that may go on, a piece that left a checkpoint where the row ends."""
         lengths = _end_to_end([source.lengths for source in sources], np.int64)
         ends = self._all_numbers("round")
         over = np.isin(self._all_numbers("outcome")[self._standing], _OVER)

@@ -45,7 +45,7 @@ class Standings(NamedTuple):
     """A number of OUTCOMES, or NOTHING where nothing is stored."""
     done: NDArray[np.int64]
     """The rounds."""
-    memories: dict[tuple[int, int], NDArray[np.float64]]
+    checkpoints: dict[tuple[int, int], NDArray[np.float64]]
     """What runs that may go on need for it."""
 
 
@@ -58,9 +58,9 @@ class Stored:
         self._settings = {name: merged.texts(name) for name in ("key", "identity", "provenance")}
         whole = np.flatnonzero(merged.whole)
         self._runs = {name: merged.numbers(name)[whole] for name in ("setting", "repetition", "outcome", "round")}
-        memory = merged.rows("runs", "memory").ragged()
-        remembered = np.flatnonzero(memory.lengths[whole])
-        self._memories = {row: memory.row(whole[row]).copy() for row in remembered.tolist()}
+        kept = merged.rows("runs", "memory").ragged()
+        there = np.flatnonzero(kept.lengths[whole])
+        self._checkpoints = {row: kept.row(whole[row]).copy() for row in there.tolist()}
         self.damaged = any(file.damage for file in files)
 
     def standings(self, keys: Sequence[str], repetitions: int) -> Standings:
@@ -74,8 +74,8 @@ class Stored:
         ours = (row >= 0) & (repetition < repetitions)
         outcome[row[ours], repetition[ours]] = self._runs["outcome"][ours]
         done[row[ours], repetition[ours]] = self._runs["round"][ours]
-        memories = {(int(row[k]), int(repetition[k])): memory for k, memory in self._memories.items() if ours[k]}
-        return Standings(outcome, done, memories)
+        checkpoints = {(int(row[k]), int(repetition[k])): kept for k, kept in self._checkpoints.items() if ours[k]}
+        return Standings(outcome, done, checkpoints)
 
     def strangers(self, cards: Mapping[str, Card]) -> list[tuple[Card, dict[str, Any]]]:
         """Settings that are stored with the same parameters, but of other data or another version of the method."""

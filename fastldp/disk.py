@@ -62,20 +62,8 @@ class Draft(io.RawIOBase):
             self._let_go()
             remove(self._temporary)
 
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._position = offset + (0, self._position, self._size)[whence]
-        return self._position
-
-    def tell(self) -> int:
         return self._position
 
     def readinto(self, buffer: Any) -> int:
@@ -143,15 +131,15 @@ class Draft(io.RawIOBase):
 
 def target_of(path: str | os.PathLike[str]) -> Path:
     """Where a file of this path will be, found out before any work is done for it; a link is followed."""
-    target = Path(os.path.realpath(path))
+    target, remedy = Path(os.path.realpath(path)), ""
     if target.is_symlink():
-        raise ArgumentError("path", os.fspath(path), "a link that leads to itself; give another path")
-    if not target.parent.is_dir():
-        raise ArgumentError(
-            "path", os.fspath(path), f"there is no folder {target.parent}; make it, or give another path"
-        )
-    if target.is_dir():
-        raise ArgumentError("path", os.fspath(path), "a folder; give the name of a file in it")
+        remedy = "a link that leads to itself; give another path"
+    elif not target.parent.is_dir():
+        remedy = f"there is no folder {target.parent}; make it, or give another path"
+    elif target.is_dir():
+        remedy = "a folder; give the name of a file in it"
+    if remedy:
+        raise ArgumentError("path", os.fspath(path), remedy)
     return target
 
 
@@ -218,18 +206,16 @@ def in_words(path: Path) -> Iterator[None]:
     except FastLDPError:
         raise
     except OSError as error:
-        number = error.errno
+        again, number = "and give the same command again", error.errno
         if number in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "free some, and give the same command again"
-            raise StoreError(f"{path}: no space left on the disk; what is stored is safe; {remedy}") from error
-        if number == errno.EFBIG:
-            remedy = "raise the limit (ulimit -f), and give the same command again"
-            raise StoreError(f"{path}: larger than a file may be here; what is stored is safe; {remedy}") from error
-        if number in (errno.EROFS, errno.EACCES, errno.EPERM):
-            raise StoreError(
-                f"{path}: cannot be written there ({os.strerror(number)}); choose a folder of yours"
-            ) from error
-        raise StoreError(f"{path}: {error}; what is stored is safe, give the same command again") from error
+            reason = f"no space left on the disk; what is stored is safe; free some, {again}"
+        elif number == errno.EFBIG:
+            reason = f"larger than a file may be here; what is stored is safe; raise the limit (ulimit -f), {again}"
+        elif number in (errno.EROFS, errno.EACCES, errno.EPERM):
+            reason = f"cannot be written there ({os.strerror(number)}); choose a folder of yours"
+        else:
+            reason = f"{error}; what is stored is safe, give the same command again"
+        raise StoreError(f"{path}: {reason}") from error
 
 
 def free_bytes(path: Path) -> int:

@@ -14,6 +14,7 @@ import os
 import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -170,11 +171,9 @@ class Store:
         there = Stored(self.path).standings(keys, outcome.shape[1])
         over = np.isin(outcome, [OUTCOMES.index(COMPLETED), OUTCOMES.index(DIVERGED)])
         absent = (outcome != NOTHING) & (there.outcome == NOTHING)
-        lacking = int((absent | (over & (there.outcome != outcome))).sum())
-        if lacking:
-            raise StoreError(
-                f"{self.path}: {lacking:,} runs that were finished are not in it; keep it, and report this"
-            )
+        if lacking := int((absent | (over & (there.outcome != outcome))).sum()):
+            told = f"{lacking:,} runs that were finished are not in it"
+            raise StoreError(f"{self.path}: {told}; keep it, and report this")
 
     def _merge(self, parts: Sequence[Path], target: Path, *, in_order: bool = False) -> None:
         """Parts, and the target where it is there, into the target; then the parts are removed."""
@@ -238,15 +237,10 @@ def files_of(path: str | os.PathLike[str]) -> list[File]:
         if parts == parts_of(path):
             break
     for name, file in found:
-        if file is None:
-            _tell(f"{name}: damaged beyond repair; the runs it had are missing, and a sweep makes them again")
-        elif file.damage:
-            _tell(file.damage)
+        beyond = f"{name}: damaged beyond repair; the runs it had are missing, and a sweep makes them again"
+        if damage := beyond if file is None else file.damage:
+            warnings.warn(damage, DamageWarning, stacklevel=3)
     return [file for _, file in found if file is not None]
-
-
-def _tell(damage: str) -> None:
-    warnings.warn(damage, DamageWarning, stacklevel=4)
 
 
 def _main(path: Path) -> File:
@@ -283,22 +277,20 @@ class _Legs:
         return texts([_text(name, key, row).encode() for key, row in self._settings])
 
     def numbers(self, name: str) -> NDArray[Any]:
-        return np.array([self._number(name, leg) for leg in self._legs])
-
-    def _number(self, name: str, leg: Leg) -> float:
-        if name == "setting":
-            return self._place[leg.key]
-        if name == "session":
-            return self._machines.index(leg.machine)
-        if name == "outcome":
-            return OUTCOMES.index(leg.outcome)
-        number: float = getattr(leg, "end" if name == "round" else name)
-        return number
+        of_leg: dict[str, Callable[[Leg], float]] = {
+            "setting": lambda leg: self._place[leg.key],
+            "round": lambda leg: leg.end,
+            "outcome": lambda leg: OUTCOMES.index(leg.outcome),
+            "session": lambda leg: self._machines.index(leg.machine),
+        }
+        return np.array([*map(of_leg.get(name, attrgetter(name)), self._legs)])
 
     def rows(self, table: str, name: str) -> Ragged:
         found: list[NDArray[Any]]
-        if table == "settings":
-            found = [row.rounds if name == "rounds" else _variances(row) for _, row in self._settings]
+        if name == "rounds":
+            found = [row.rounds for _, row in self._settings]
+        elif name == "variances":
+            found = [EMPTY if row.ledger is None else row.ledger["shape"] for _, row in self._settings]
         elif name == "message":
             found = [np.frombuffer(leg.message.encode(), np.uint8) for leg in self._legs]
         else:
@@ -316,11 +308,6 @@ def _text(name: str, key: str, row: SettingRow) -> str:
     return row.card.identity if name == "identity" else row.card.text
 
 
-def _variances(row: SettingRow) -> NDArray[np.float64]:
-    shape: NDArray[np.float64] = EMPTY if row.ledger is None else row.ledger["shape"]
-    return shape
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         # One number stands for all workers where they agree.
@@ -329,17 +316,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _restored(value: Any) -> Any:
+    if isinstance(value, dict):
+        return np.full(value["of"], value["every"])
+    return np.array(value) if isinstance(value, list) else value
+
+
 def ledger_fields(text: bytes, variances: NDArray[np.float64]) -> dict[str, Any] | None:
     """What `Ledger.from_dict` takes, from what was written."""
     found = json.loads(text)
     if found is None:
         return None
-    restored = {
-        name: np.full(value["of"], value["every"])
-        if isinstance(value, dict)
-        else np.array(value)
-        if isinstance(value, list)
-        else value
-        for name, value in found.items()
-    }
-    return restored | {"shape": variances}
+    return {name: _restored(value) for name, value in found.items()} | {"shape": variances}

@@ -11,6 +11,7 @@ from scipy import sparse
 
 import fastldp as fl
 from fastldp.algorithms import ALLOCATIONS
+from fastldp.cli import options
 from fastldp.datasets.dataset import Dataset, two_classes
 from fastldp.datasets.generated import STAND_INS
 from fastldp.losses import SIGNS, Loss
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     of_data.add_argument(
         "--gradient-bound",
-        type=_gradient_bound,
+        type=options.or_word(float, {HALF: HALF}),
         metavar="B",
         help="public; gradients are clipped to it: a number, or half, which is R/2 (R, or read off the data)",
     )
@@ -64,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of_method.add_argument("--method", choices=METHODS, default="PrimalDual", help="(%(default)s)")
     of_method.add_argument(
         "--step",
-        type=_step,
+        type=options.or_word(float, {PLANNED: PLANNED, THEOREM: THEOREM}),
         metavar="γ",
         help="a number, planned (the least error to expect of the budget) or theorem (the paper's limit) (planned)",
     )
@@ -79,22 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="any parameter of the method, such as tail_average=100; may be given several times",
     )
-
-
-def _step(text: str) -> float | str:
-    """A number, or a word."""
-    try:
-        return text if text in (PLANNED, THEOREM) else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number, nor {PLANNED} or {THEOREM}") from None
-
-
-def _gradient_bound(text: str) -> float | str:
-    """A number, or a word."""
-    try:
-        return text if text == HALF else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number, nor {HALF}") from None
 
 
 def _parameter(text: str) -> tuple[str, Any]:

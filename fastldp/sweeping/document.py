@@ -111,6 +111,17 @@ class Table:
             self.refuse("", f"its lists combine to {count:,} choices, more than {MOST_CHOICES:,}; write several sweeps")
         return [dict(zip(self.values, chosen, strict=True)) for chosen in itertools.product(*axes)]
 
+    def flag(self, key: str, *, default: bool) -> bool:
+        value = self.values.get(key, default)
+        if not isinstance(value, bool):
+            self.refuse(key, "give true or false")
+        return value
+
+    def axis(self, key: str, default: Any = None) -> list[Any]:
+        """The values that a key takes, whatever else there is."""
+        alone = Table(self.document, self.path, {key: self.values.get(key, default)})
+        return [choice[key] for choice in alone.choices((key,))]
+
     def _axis(self, key: str, value: Any) -> list[Any]:
         """The values one key takes; a list inside a list is one value that is an array."""
         if isinstance(value, list):

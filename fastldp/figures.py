@@ -137,14 +137,20 @@ def plot_plan(plan: Plan, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def bars(ax: Axes, x: Any, mean: NDArray[np.float64], spread: NDArray[np.float64], **style: Any) -> None:
+    """Points with bars of one spread either side."""
+    # On a log axis the lower end of a bar must stay above zero.
+    ax.errorbar(x, mean, yerr=(np.minimum(spread, 0.99 * mean), spread), capsize=2, **style)
+
+
 def band(
-    ax: Axes, x: NDArray[Any], mean: NDArray[np.float64], spread: NDArray[np.float64], color: Any, label: str
+    ax: Axes, x: Any, mean: NDArray[np.float64], spread: NDArray[np.float64], color: Any, label: str, alpha: float = 0.2
 ) -> None:
     """A curve with a band of one spread either side."""
     with np.errstate(over="ignore", invalid="ignore"):  # of runs that diverged
         # On a log axis the lower edge of the band must stay above zero.
         low, high = np.maximum(mean - spread, mean * 1e-2), mean + spread
-    ax.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+    ax.fill_between(x, low, high, color=color, alpha=alpha, linewidth=0)
     ax.plot(x, mean, color=color, label=label)
 
 

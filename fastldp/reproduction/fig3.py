@@ -147,7 +147,7 @@ def network_and_budget(budget: tuple[float, float], choice: Choice, searched_at:
     """What a recipe that ends in its table [network] lacks beside the method."""
     lines = "".join(f"{name} = {choice.parameters[name]!r}\n" for name in CHOSEN)
     step = choice.parameters["step"]
-    comment = f"# As the search chose at T = {searched_at:,}, with γ = {step:g}{_edges(choice)}"
+    comment = f"# As the search chose at T = {searched_at:,}, with γ = {step:g}{choice.at_edges}"
     return f"{comment}\n{lines}{budget_table(budget)}"
 
 
@@ -165,15 +165,7 @@ def budget_name(budget: tuple[float, float]) -> str:
     >>> budget_name((0.5, 1e-5))
     '(0.5, 1e-5)'
     """
-    return f"({budget[0]:g}, {_power(budget[1])})"
-
-
-def _power(delta: float) -> str:
-    return f"{delta:.0e}".replace("e-0", "e-")
-
-
-def _edges(choice: Choice) -> str:
-    return f"; at the edge of its grid: {', '.join(choice.edges)}" if choice.edges else ""
+    return f"({budget[0]:g}, {budget[1]:.0e})".replace("e-0", "e-")
 
 
 def _note(budget: tuple[float, float], choice: Choice, searched_at: int, step: float, rounds: int) -> str:
@@ -181,7 +173,7 @@ def _note(budget: tuple[float, float], choice: Choice, searched_at: int, step: f
     found = ", ".join(f"{letter} = {choice.parameters[name]:g}" for name, letter in letters.items())
     return (
         f"{budget_name(budget)}: the search at T = {searched_at:,} chose {found}, with {1 - choice.error:.1%} of the "
-        f"images that were held out right{_edges(choice)}; so γ = {step:g} at T = {rounds:,}"
+        f"images that were held out right{choice.at_edges}; so γ = {step:g} at T = {rounds:,}"
     )
 
 

@@ -57,7 +57,10 @@ def plot_results(
     for k, (line, name) in enumerate(zip(lines, names, strict=True)):
         color = _color(line.label, k + first, len(lines) + first, scale)
         if isinstance(line.means, list):
-            _bars(ax, line.means, x, color, name)
+            means = sorted(line.means, key=lambda mean: mean.label[x])
+            values, spreads = np.array([(mean.mean, mean.std) for mean in means]).T
+            places = [mean.label[x] for mean in means]
+            figures.bars(ax, places, values, spreads, color=color, marker="o", markersize=3, label=name)
         else:
             figures.band(ax, line.means.rounds, line.means.mean, line.means.std, color, name)
     ax.set_xlabel("communication round" if x == "round" else "rounds T" if x == "rounds" else x)
@@ -100,15 +103,6 @@ def _refuse_too_many(count: int, names: Sequence[str]) -> None:
             f"{count:,} curves, of which {MOST_CURVES} can be told apart at most; put one of these on the axis (x=), "
             "choose some values (where), or average over one (over=)",
         )
-
-
-def _bars(ax: Axes, means: list[Mean], x: str, color: Any, name: str) -> None:
-    means.sort(key=lambda mean: mean.label[x])
-    places = [mean.label[x] for mean in means]
-    values, spreads = np.array([mean.mean for mean in means]), np.array([mean.std for mean in means])
-    # On a log axis the lower end of a bar must stay above zero.
-    bars = np.minimum(spreads, 0.99 * values), spreads
-    ax.errorbar(places, values, yerr=bars, color=color, marker="o", markersize=3, capsize=2, label=name)
 
 
 def _scale(labels: Sequence[Mapping[str, Any]]) -> Normalize | None:

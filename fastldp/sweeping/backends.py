@@ -20,7 +20,7 @@ from joblib import Parallel, delayed, parallel_config
 from fastldp import engine
 from fastldp.errors import ArgumentError, BackendError, MissingExtraError
 from fastldp.sweeping.agenda import Task
-from fastldp.sweeping.ground import Ground
+from fastldp.sweeping.setting import Ground
 from fastldp.sweeping.work import Batch, complete
 from fastldp.validation import known_name
 

@@ -24,8 +24,8 @@ from fastldp.solve import check_jobs
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.agenda import Agenda, Blocks
 from fastldp.sweeping.backends import backend_of
-from fastldp.sweeping.ground import Ground
 from fastldp.sweeping.runner import COMMIT_SECONDS, agenda_of, bytes_of, duration, size
+from fastldp.sweeping.setting import Ground
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.store import SettingRow, Store, Stored, real_path
 from fastldp.sweeping.work import FAILED, Batch, Leg, Pending, rehearse

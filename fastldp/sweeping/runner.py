@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import fastldp as fl
+from fastldp.bars import Progress
 from fastldp.disk import free_bytes
 from fastldp.errors import BackendError, StoreError
 from fastldp.solve import check_jobs, stop_on_interrupt
@@ -26,7 +27,6 @@ from fastldp.sweeping import backends
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.agenda import Agenda, tasks_of, wave_of
 from fastldp.sweeping.backends import Backend, backend_of
-from fastldp.sweeping.progress import Progress
 from fastldp.sweeping.sealing import PAGES_A_PARITY
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.store import SettingRow, Standings, Store, Stored, parts_of, real_path

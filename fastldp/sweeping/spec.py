@@ -30,11 +30,11 @@ from fastldp.regularizers import Regularizer
 from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_delta, warn_of_dominance, warn_of_sampler
 from fastldp.sweeping.agenda import Shape, shape_of
 from fastldp.sweeping.document import Document, Table
-from fastldp.sweeping.ground import Ground
 from fastldp.sweeping.making import LOSSES, METHODS, REGULARIZERS, kind_of, made, parameters_of
 from fastldp.sweeping.setting import (
     FROM_OS,
     Card,
+    Ground,
     Provenance,
     Setting,
     Subject,

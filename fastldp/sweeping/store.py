@@ -26,7 +26,6 @@ from fastldp.describing import canonical
 from fastldp.errors import ArgumentError, DamagedError, DamageWarning, StoreError
 from fastldp.sweeping import layout
 from fastldp.sweeping.layout import OUTCOMES, RAGGED, File, Ragged, Tables, texts
-from fastldp.sweeping.lock import Lock
 from fastldp.sweeping.merging import Merged, uncovered
 from fastldp.sweeping.setting import Card
 from fastldp.sweeping.work import COMPLETED, DIVERGED, Leg
@@ -109,7 +108,7 @@ class Store:
         self._mode = disk.SHARED if shared else disk.PRIVATE
         self._session = dict(session)
         self._name, self._count = secrets.token_hex(6), 0
-        self._lock = Lock(self.folder / "lock") if lock else None
+        self._lock = disk.Lock(self.folder / "lock") if lock else None
 
     def __enter__(self) -> Store:
         if self.path.exists():

@@ -20,8 +20,7 @@ from fastldp.block import NEVER, Block, Lane, Runs
 from fastldp.measures import measured
 from fastldp.noise import identity
 from fastldp.recording import Timetable
-from fastldp.sweeping.ground import Ground
-from fastldp.sweeping.setting import Setting
+from fastldp.sweeping.setting import Ground, Setting
 
 Array = NDArray[np.float64]
 

@@ -15,6 +15,7 @@ from fastldp.validation import known_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from fastldp.auditing import Audit
     from fastldp.planning import Plan
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 
 def save(axes: Axes, path: str | os.PathLike[str]) -> None:
     """Write the figure the axes are in; the ending of the path chooses the format."""
+    figure_of(axes).savefig(path, dpi=150)
+
+
+def figure_of(axes: Axes) -> Figure:
     figure = axes.get_figure(root=True)
     assert figure is not None  # axes made by subplots always have one
-    figure.savefig(path, dpi=150)
+    return figure
 
 
 def require_matplotlib() -> None:

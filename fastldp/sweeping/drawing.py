@@ -70,7 +70,10 @@ def plot_results(
     if scale is None:
         _legend(ax, ours)
     else:
-        _colour_bar(ax, lines, scale)
+        from matplotlib.cm import ScalarMappable
+
+        name = f"{next(iter(lines[0].label))} ({len(lines)} values)"
+        figures.figure_of(ax).colorbar(ScalarMappable(scale, "viridis"), ax=ax, label=name)
     return ax
 
 
@@ -126,16 +129,6 @@ def _color(label: Mapping[str, Any], k: int, count: int, scale: Normalize | None
     return f"C{k}" if count <= MOST_INSIDE else colormaps["turbo"]((k + 0.5) / count)
 
 
-def _colour_bar(ax: Axes, lines: Sequence[_Line], scale: Normalize) -> None:
-    from matplotlib.cm import ScalarMappable
-
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # axes made by subplots always have one
-    figure.colorbar(
-        ScalarMappable(scale, "viridis"), ax=ax, label=f"{next(iter(lines[0].label))} ({len(lines)} values)"
-    )
-
-
 def _legend(ax: Axes, ours: bool) -> None:
     """In the axes, or beside them where it is long; what does not fit there is counted."""
     handles, names = ax.get_legend_handles_labels()
@@ -151,10 +144,8 @@ def _legend(ax: Axes, ours: bool) -> None:
         # From the first to the last, evenly.
         chosen = np.linspace(0, len(names) - 1, MOST_BESIDE).round().astype(int).tolist()
         handles, names = [handles[k] for k in chosen], [names[k] for k in chosen]
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # axes made by subplots always have one
     if ours:
-        figure.set_size_inches(6.8 + 0.07 * max(map(len, names)), 4.8)
+        figures.figure_of(ax).set_size_inches(6.8 + 0.07 * max(map(len, names)), 4.8)
     ax.legend(
         handles, names, title=title, frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0)
     )

@@ -242,7 +242,11 @@ def _drive(worker: Backend, agenda: Agenda, writer: _Writer, stop: threading.Eve
             with closing(worker.stream(tasks, stop, leg)) as batches:
                 for batch in batches:
                     losses = 0
-                    _take(batch, writer, stop)
+                    try:
+                        writer.take(batch)
+                    except BaseException:
+                        stop.set()  # nobody will take what the others are at
+                        raise
         except worker.lost as error:
             losses += 1
             bar.tell(f"a worker was lost ({type(error).__name__}); its blocks are run again")
@@ -252,14 +256,6 @@ def _drive(worker: Backend, agenda: Agenda, writer: _Writer, stop: threading.Eve
                     "what is finished is stored; look whether they have enough memory, and give the same command again"
                 ) from error
         writer.commit()
-
-
-def _take(batch: Batch, writer: _Writer, stop: threading.Event) -> None:
-    try:
-        writer.take(batch)
-    except BaseException:
-        stop.set()  # nobody will take what the others are at
-        raise
 
 
 def standings_of(spec: Spec, stored: Stored) -> Standings:

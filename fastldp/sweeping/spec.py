@@ -172,7 +172,8 @@ class _Reader:
         self._record = cache(self._record_of)
         self._shapes: dict[tuple[Any, ...], Shape] = {}
         self._known_shapes: dict[Shape, Shape] = {}
-        self._provenances: dict[tuple[str, int], Provenance] = {}
+        # One for all settings that have it in common.
+        self._provenance = cache(lambda fingerprint, version: Provenance(fingerprint=fingerprint, version=version))
 
     def spec(self) -> Spec:
         with self.root.blame():
@@ -279,7 +280,9 @@ class _Reader:
         return tuple(integer("rounds", T, remedy, at_least=1, at_most=MOST_ROUNDS) for T in values)
 
     def _noises(self) -> list[Noise]:
-        common = self._common_noise()
+        table = self._only_table("noise", "have their noise")
+        table.know(NOISE_KEYS)
+        common = table.flag("common", default=False)
         remedy = f'give a whole number from 0 to 2**63 − 1, or "{FROM_OS}" for keys that nobody knows'
         seeds = self.root.axis("seed", 0)
         if common and FROM_OS in seeds:
@@ -287,11 +290,6 @@ class _Reader:
         with self.root.blame():
             whole = [s if s == FROM_OS else integer("seed", s, remedy, at_least=0, at_most=2**63 - 1) for s in seeds]
         return [Noise(None if seed == FROM_OS else seed, common) for seed in whole]
-
-    def _common_noise(self) -> bool:
-        table = self._only_table("noise", "have their noise")
-        table.know(NOISE_KEYS)
-        return table.flag("common", default=False)
 
     def _only_table(self, name: str, what: str) -> Table:
         """A table that there is once, or none, which is empty."""
@@ -369,10 +367,6 @@ class _Reader:
             # Equal shapes are one object: there are few, and a sweep has many settings.
             self._shapes[alike] = self._known_shapes.setdefault(shape, shape)
         return self._shapes[alike]
-
-    def _provenance(self, fingerprint: str, version: int) -> Provenance:
-        """One for all settings that have it in common."""
-        return self._provenances.setdefault((fingerprint, version), {"fingerprint": fingerprint, "version": version})
 
     @contextmanager
     def _blame(self, budget: Table | None, method: Table) -> Iterator[None]:

@@ -7,8 +7,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from scipy import sparse
-
 import fastldp as fl
 from fastldp.algorithms import ALLOCATIONS
 from fastldp.cli import options
@@ -17,7 +15,7 @@ from fastldp.datasets.generated import STAND_INS
 from fastldp.losses import SIGNS, Loss
 from fastldp.problem import HALF
 from fastldp.sweeping.making import LOSSES, METHODS, REGULARIZERS, kind_of, made, parameters_of
-from fastldp.sweeping.sources import DENSE_FROM
+from fastldp.sweeping.sources import rows_of
 from fastldp.weighting import UNIFORM, WEIGHTINGS
 
 PLANNED, THEOREM = "planned", "theorem"
@@ -108,10 +106,8 @@ def data_of(arguments: argparse.Namespace) -> Dataset:
     rows = arguments.rows
     if rows is not None and not 1 <= rows <= data.b.size:
         raise fl.errors.ArgumentError("rows", rows, f"give a whole number from 1 to {data.b.size:,}")
-    A, b = data.A[:rows], data.b[:rows]
-    if sparse.issparse(A) and A.nnz >= DENSE_FROM * A.shape[0] * A.shape[1]:
-        A = A.toarray()  # faster so
-    return Dataset(A, two_classes(b) if _loss(arguments).labels == SIGNS else b, name)
+    b = data.b[:rows]
+    return Dataset(rows_of(data.A[:rows]), two_classes(b) if _loss(arguments).labels == SIGNS else b, name)
 
 
 def problem_of(arguments: argparse.Namespace, data: Dataset) -> fl.Problem:

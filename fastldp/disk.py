@@ -1,4 +1,4 @@
-"""How results get to the disk: files that are there whole or not at all, folders, removals.
+"""How results get to the disk: files that are there whole or not at all, one writer at a time, folders, removals.
 
 A sweep changes a disk by this module only, which does so by `os` alone, so that tests can let every single call fail.
 """
@@ -9,6 +9,7 @@ import errno
 import io
 import os
 import shutil
+import socket
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from fastldp.errors import ArgumentError, FastLDPError, StoreError
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
 
 # A draft larger than this goes on in a file.
 MOST_IN_MEMORY = 32 * 2**20
@@ -62,20 +68,8 @@ class Draft(io.RawIOBase):
             self._let_go()
             remove(self._temporary)
 
-    def readable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._position = offset + (0, self._position, self._size)[whence]
-        return self._position
-
-    def tell(self) -> int:
         return self._position
 
     def readinto(self, buffer: Any) -> int:
@@ -141,17 +135,74 @@ class Draft(io.RawIOBase):
         os.close(handle)
 
 
+class Lock:
+    """One writer at a time, from `acquire` to `release`; the system takes it back when its holder dies."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._handle: int | None = None
+
+    def acquire(self, subject: Path, folder_mode: int = 0o777) -> None:
+        """Take it, or say who has it."""
+        if fcntl is None:
+            raise StoreError(f"{subject}: this system has no file locks; lock=False (--no-lock) goes without")
+        while self._handle is None:
+            make_folder(self.path.parent, folder_mode)
+            try:
+                handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE)
+            except FileNotFoundError:  # the holder before has just removed the folder
+                continue
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+                told = "a link, where the lock is to be; remove it, if it is not yours"
+                raise StoreError(f"{self.path}: {told}") from None
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                holder = os.pread(handle, 200, 0).decode(errors="replace")
+                os.close(handle)
+                told = f"{holder or 'another process'} is writing it; wait for it, or choose another file"
+                if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                    told = f"its file system refuses locks ({error}); where you are sure that nobody else writes it, "
+                    told += "lock=False (--no-lock) goes without"
+                raise StoreError(f"{subject}: {told}") from None
+            # The holder before may have removed the file between open and lock.
+            if _same(handle, self.path):
+                self._handle = handle
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+            else:
+                os.close(handle)
+
+    def release(self) -> None:
+        """Remove the file and let go."""
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            try:
+                remove(self.path)
+            finally:
+                os.close(handle)
+
+
+def _same(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
 def target_of(path: str | os.PathLike[str]) -> Path:
     """Where a file of this path will be, found out before any work is done for it; a link is followed."""
-    target = Path(os.path.realpath(path))
+    target, remedy = Path(os.path.realpath(path)), ""
     if target.is_symlink():
-        raise ArgumentError("path", os.fspath(path), "a link that leads to itself; give another path")
-    if not target.parent.is_dir():
-        raise ArgumentError(
-            "path", os.fspath(path), f"there is no folder {target.parent}; make it, or give another path"
-        )
-    if target.is_dir():
-        raise ArgumentError("path", os.fspath(path), "a folder; give the name of a file in it")
+        remedy = "a link that leads to itself; give another path"
+    elif not target.parent.is_dir():
+        remedy = f"there is no folder {target.parent}; make it, or give another path"
+    elif target.is_dir():
+        remedy = "a folder; give the name of a file in it"
+    if remedy:
+        raise ArgumentError("path", os.fspath(path), remedy)
     return target
 
 
@@ -160,20 +211,6 @@ def create(path: Path, mode: int = PRIVATE) -> int:
     with suppress(FileNotFoundError):
         os.unlink(path)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-
-
-def open_or_create(path: Path, mode: int = PRIVATE) -> int:
-    """A file that may be there already, but is no link."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, mode)
-
-
-def overwrite(handle: int, content: bytes) -> None:
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, content, 0)
-
-
-def close(handle: int) -> None:
-    os.close(handle)
 
 
 def remove(path: Path) -> None:
@@ -218,18 +255,16 @@ def in_words(path: Path) -> Iterator[None]:
     except FastLDPError:
         raise
     except OSError as error:
-        number = error.errno
+        again, number = "and give the same command again", error.errno
         if number in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "free some, and give the same command again"
-            raise StoreError(f"{path}: no space left on the disk; what is stored is safe; {remedy}") from error
-        if number == errno.EFBIG:
-            remedy = "raise the limit (ulimit -f), and give the same command again"
-            raise StoreError(f"{path}: larger than a file may be here; what is stored is safe; {remedy}") from error
-        if number in (errno.EROFS, errno.EACCES, errno.EPERM):
-            raise StoreError(
-                f"{path}: cannot be written there ({os.strerror(number)}); choose a folder of yours"
-            ) from error
-        raise StoreError(f"{path}: {error}; what is stored is safe, give the same command again") from error
+            reason = f"no space left on the disk; what is stored is safe; free some, {again}"
+        elif number == errno.EFBIG:
+            reason = f"larger than a file may be here; what is stored is safe; raise the limit (ulimit -f), {again}"
+        elif number in (errno.EROFS, errno.EACCES, errno.EPERM):
+            reason = f"cannot be written there ({os.strerror(number)}); choose a folder of yours"
+        else:
+            reason = f"{error}; what is stored is safe, give the same command again"
+        raise StoreError(f"{path}: {reason}") from error
 
 
 def free_bytes(path: Path) -> int:

@@ -8,7 +8,6 @@ changes the rounding of its gradients and nothing else. A run of a network is al
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from scipy import sparse
 from fastldp import memory
 from fastldp.block import Block, Lane, Runs
 from fastldp.composite import Composite
+from fastldp.forking import available_cores as available_cores
 from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import jit
 from fastldp.layouts import Samples, lanes_of, padding, samples_in_lanes, samples_in_panels, samples_in_rows
@@ -173,12 +173,6 @@ def nanoseconds(problem: Composite, local_steps: int) -> float:
 def segment_length(problem: Composite, local_steps: int) -> int:
     """How many rounds a kernel call should have."""
     return max(1, int(SEGMENT_NANOSECONDS / nanoseconds(problem, local_steps)))
-
-
-def available_cores() -> int:
-    """The cores this process may use."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(allowed, int(jit.config.NUMBA_NUM_THREADS)))
 
 
 def threading_layer() -> str:

@@ -15,6 +15,7 @@ from fastldp.validation import known_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from fastldp.auditing import Audit
     from fastldp.planning import Plan
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 
 def save(axes: Axes, path: str | os.PathLike[str]) -> None:
     """Write the figure the axes are in; the ending of the path chooses the format."""
+    figure_of(axes).savefig(path, dpi=150)
+
+
+def figure_of(axes: Axes) -> Figure:
     figure = axes.get_figure(root=True)
     assert figure is not None  # axes made by subplots always have one
-    figure.savefig(path, dpi=150)
+    return figure
 
 
 def require_matplotlib() -> None:
@@ -137,14 +142,20 @@ def plot_plan(plan: Plan, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def bars(ax: Axes, x: Any, mean: NDArray[np.float64], spread: NDArray[np.float64], **style: Any) -> None:
+    """Points with bars of one spread either side."""
+    # On a log axis the lower end of a bar must stay above zero.
+    ax.errorbar(x, mean, yerr=(np.minimum(spread, 0.99 * mean), spread), capsize=2, **style)
+
+
 def band(
-    ax: Axes, x: NDArray[Any], mean: NDArray[np.float64], spread: NDArray[np.float64], color: Any, label: str
+    ax: Axes, x: Any, mean: NDArray[np.float64], spread: NDArray[np.float64], color: Any, label: str, alpha: float = 0.2
 ) -> None:
     """A curve with a band of one spread either side."""
     with np.errstate(over="ignore", invalid="ignore"):  # of runs that diverged
         # On a log axis the lower edge of the band must stay above zero.
         low, high = np.maximum(mean - spread, mean * 1e-2), mean + spread
-    ax.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+    ax.fill_between(x, low, high, color=color, alpha=alpha, linewidth=0)
     ax.plot(x, mean, color=color, label=label)
 
 

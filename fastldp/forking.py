@@ -1,4 +1,4 @@
-"""What a process may do after a fork: Numba's OpenMP threads are not there in the child, and it would be killed."""
+"""What a process may use: its cores; and after a fork not Numba's OpenMP threads, for it would be killed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ import os
 
 import numba
 
+from fastldp.kernels import jit
+
 # Layers whose threads a child can start anew are not among them.
 NOT_AFTER_A_FORK = ("omp",)
 
 _inherited = False
+
+
+def available_cores() -> int:
+    """The cores this process may use."""
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(allowed, int(jit.config.NUMBA_NUM_THREADS)))
 
 
 def parallel_kernels_run() -> bool:

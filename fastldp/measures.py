@@ -48,7 +48,7 @@ class Measures(Mapping[str, Array]):
     @classmethod
     def known(cls, values: Mapping[str, Array]) -> Measures:
         """Measures that were computed before."""
-        made = cls(tuple(values), np.zeros((0, 0)), _nothing)
+        made = cls(tuple(values), np.zeros((0, 0)), lambda x: {})
         made._values = dict(values)
         return made
 
@@ -80,7 +80,3 @@ class Measures(Mapping[str, Array]):
     def __reduce__(self) -> tuple[Any, ...]:
         # What travels are the values, not the private data that gave them.
         return Measures.known, (dict(self),)
-
-
-def _nothing(x: Array) -> Mapping[str, float]:
-    return {}

@@ -130,10 +130,14 @@ def check_common(problem: Any, budget: Any, n_jobs: Any, seed: Any) -> None:
         raise ArgumentError("problem", problem, "give a fastldp.Problem, or a fastldp.MLP")
     if budget is not None and not isinstance(budget, Budget):
         raise ArgumentError("budget", budget, "give a Budget(epsilon, delta), or None for a run without noise")
-    if n_jobs is not None:
-        integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
+    check_jobs(n_jobs)
     if seed is not None:
         integer("seed", seed, "give a whole number from 0 to 2**256 − 1", at_least=0, at_most=2**256 - 1)
+
+
+def check_jobs(n_jobs: Any) -> None:
+    if n_jobs is not None:
+        integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
 
 
 def warn_of_delta(problem: Composite, budget: Budget | None) -> None:

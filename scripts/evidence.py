@@ -14,10 +14,10 @@ import numpy as np
 
 import fastldp as fl
 from fastldp import engine
+from fastldp.bars import Progress
 from fastldp.sweeping import runner, store
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.parameters import flat
-from fastldp.sweeping.progress import Progress
 from fastldp.sweeping.setting import Card
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.store import Store

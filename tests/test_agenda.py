@@ -12,9 +12,8 @@ import pytest
 
 import sweeps
 from fastldp.sweeping import spec as specs
-from fastldp.sweeping.agenda import CODES, Agenda
+from fastldp.sweeping.agenda import CODES, Agenda, Task, tasks_of, wave_of
 from fastldp.sweeping.backends import Threads
-from fastldp.sweeping.packing import Task, tasks_of, wave_of
 from fastldp.sweeping.store import NOTHING, Standings
 from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING, Leg
 
@@ -52,7 +51,7 @@ def test_every_missing_run_is_in_one_block_with_others_of_its_kind() -> None:
     found = sorted(place[:2] for block in blocks for place in block)
     assert found == [(row, k) for row in range(len(spec.settings)) for k in range(13)]
     for block in blocks:
-        assert len({spec.shapes[spec.settings[row].key].mates for row, _, _ in block}) == 1
+        assert len({spec.shapes[spec.settings[row].key].kind for row, _, _ in block}) == 1
     # Nothing was taken: what a lost worker had comes again, in the same order.
     assert places(spec, agenda) == blocks
     assert (len(agenda), agenda.wanted, agenda.begun) == (8 * 13, 8 * 13, 0)
@@ -96,7 +95,7 @@ def test_a_file_says_what_is_missing_and_where_it_goes_on(retry: bool) -> None:
     there.outcome[0] = [CODES[COMPLETED], CODES[DIVERGED], CODES[RUNNING]]
     there.outcome[1] = [CODES[FAILED], CODES[FAILED], NOTHING]
     there.done[:2] = [[30, 7, 20], [15, 15, 0]]
-    there.memories.update({(0, 2): np.ones(3), (1, 0): np.ones(3)})
+    there.checkpoints.update({(0, 2): np.ones(3), (1, 0): np.ones(3)})
     agenda = Agenda(spec, there, retry=retry)
     found = {place for block in places(spec, agenda) for place in block if place[0] < 2}
     # A run that failed without anything to go on from begins anew.

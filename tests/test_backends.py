@@ -172,7 +172,7 @@ sys.path.insert(0, {str(TESTS)!r})
 import distributed
 import fastldp as fl
 import sweeps
-from fastldp.sweeping.ground import Ground
+from fastldp.sweeping.setting import Ground
 
 LOG = Path({str(tmp_path)!r}) / "unpickled"
 
@@ -213,7 +213,7 @@ import ray
 import fastldp as fl
 import sweeps
 from fastldp.sweeping import backends
-from fastldp.sweeping.ground import Ground
+from fastldp.sweeping.setting import Ground
 
 LOG = Path({str(tmp_path)!r}) / "unpickled"
 

@@ -11,7 +11,7 @@ import tqdm
 import cases
 import fastldp as fl
 from fastldp import bars
-from fastldp.sweeping.progress import Progress
+from fastldp.bars import Progress
 
 
 def _in_a_kernel(monkeypatch: pytest.MonkeyPatch, *, widgets: bool) -> None:

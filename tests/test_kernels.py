@@ -19,8 +19,7 @@ from fastldp.kernels import gradient, jit, metrics, privatize, simd
 from fastldp.losses import as_loss
 from fastldp.objective import objective_of, with_losses
 from fastldp.privacy import sampler
-from fastldp.sweeping.ground import Ground
-from fastldp.sweeping.setting import Subject
+from fastldp.sweeping.setting import Ground, Subject
 
 LANES = layouts.LANES["float64"]
 extreme = st.sampled_from([0.0, -0.0, 5e-324, 1e-12, 1.0, -1.0, 1e8, -1e100, 1e150])

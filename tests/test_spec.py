@@ -19,7 +19,7 @@ from fastldp.errors import SamplerWarning, SpecError, TooLargeError
 from fastldp.methods import primal_dual, schedule
 from fastldp.recording import Every, timetable
 from fastldp.sweeping import spec
-from fastldp.sweeping.lines import lines_of
+from fastldp.sweeping.document import lines_of
 
 A = np.random.default_rng(0).standard_normal((24, 3)) / 2
 DATA = {"tiny": (A, np.where(np.arange(24) % 2, 1.0, -1.0))}

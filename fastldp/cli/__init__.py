@@ -33,21 +33,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         terminal.hang_up(sys.stdout)
         return terminal.CLOSED_PIPE
-    except fl.errors.InterruptedSolve as error:
-        print(f"fastldp: {error}", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"fastldp: {error if isinstance(error, fl.FastLDPError) else 'interrupted'}", file=sys.stderr)
         return 130
-    except KeyboardInterrupt:
-        print("fastldp: interrupted", file=sys.stderr)
-        return 130
-    except MemoryError as error:
-        if isinstance(error, fl.FastLDPError):
-            print(f"fastldp: error: {error}", file=sys.stderr)
-            return 2
-        print("fastldp: error: there is not enough memory; ask for less", file=sys.stderr)
-        return 1
     except (fl.FastLDPError, OSError) as error:
         print(f"fastldp: error: {error}", file=sys.stderr)
         return 2 if isinstance(error, fl.errors.ArgumentError | fl.errors.SpecError) else 1
+    except MemoryError:
+        print("fastldp: error: there is not enough memory; ask for less", file=sys.stderr)
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:

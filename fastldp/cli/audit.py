@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 
 import numpy as np
 
 import fastldp as fl
-from fastldp import figures
-from fastldp.cli.writing import require_writable, written
+from fastldp.cli import options
+from fastldp.cli.writing import drawn, require_picture
 from fastldp.methods import ALLOCATIONS
-from fastldp.privacy import METHODS
 from fastldp.validation import integer
 
 SUMMARY = "attack the kernels: can transcripts of two neighbouring inputs be told apart by more than the ledger says?"
@@ -32,9 +30,7 @@ CLASSES, CLIP, STEP = 2, 0.5, 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--epsilon", type=float, default=1.0, help="ε (%(default)s)")
-    parser.add_argument("--delta", type=float, default=1e-4, help="δ (%(default)s)")
-    parser.add_argument("--accounting", choices=METHODS, default="zcdp", help="paper's or exact (%(default)s)")
+    options.add(parser, *options.BUDGET)
     parser.add_argument("--allocation", choices=ALLOCATIONS, default="dynamic", help="(%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="T (%(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="n (%(default)s)")
@@ -45,21 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--transcripts", type=int, default=100_000, help="of each input (%(default)s)")
     parser.add_argument("--confidence", type=float, default=0.95, help="of the ε that is shown (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of data and noise (%(default)s)")
-    parser.add_argument("--jobs", type=int, help="cores to use (all)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a picture: .png, .pdf or .svg")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    options.add(parser, "--jobs", "--plot", "--json")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    sizes = {"workers": arguments.workers, "samples": arguments.samples, "features": arguments.features}
-    for name, size in sizes.items():
-        integer(name, size, "give a whole number ≥ 1", at_least=1)
-    if arguments.hidden is not None:
-        integer("hidden", arguments.hidden, "give a whole number ≥ 1", at_least=1)
+    for name in ("workers", "samples", "features", *(["hidden"] if arguments.hidden is not None else [])):
+        integer(name, getattr(arguments, name), "give a whole number ≥ 1", at_least=1)
     integer("seed", arguments.seed, "give a whole number ≥ 0", at_least=0)
-    if arguments.plot:
-        figures.require_format(arguments.plot)
-        require_writable("plot", arguments.plot)
+    require_picture("plot", arguments.plot)
     budget = fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting)
     found = fl.audit(
         small_problem(arguments) if arguments.hidden is None else small_network(arguments),
@@ -73,10 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         progress=not arguments.json,
     )
     print(json.dumps(found.to_dict()) if arguments.json else f"\n{found.summary()}\n")
-    kept = True
-    if arguments.plot:
-        axes = found.plot()
-        kept = written("picture", arguments.plot, lambda path: figures.save(axes, path), quiet=arguments.json)
+    kept = arguments.plot is None or drawn(arguments.plot, found.plot(), quiet=arguments.json)
     return 0 if found.passed and kept else 1
 
 

@@ -7,16 +7,15 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from scipy import sparse
-
 import fastldp as fl
+from fastldp.cli import options
 from fastldp.datasets.dataset import Dataset, two_classes
 from fastldp.datasets.generated import STAND_INS
 from fastldp.losses import SIGNS, Loss
 from fastldp.methods import ALLOCATIONS
 from fastldp.problem import HALF
 from fastldp.sweeping.making import LOSSES, METHODS, REGULARIZERS, kind_of, made, parameters_of
-from fastldp.sweeping.sources import DENSE_FROM
+from fastldp.sweeping.sources import rows_of
 from fastldp.weighting import UNIFORM, WEIGHTINGS
 
 PLANNED, THEOREM = "planned", "theorem"
@@ -53,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     of_data.add_argument(
         "--gradient-bound",
-        type=_gradient_bound,
+        type=options.or_word(float, {HALF: HALF}),
         metavar="B",
         help="public; gradients are clipped to it: a number, or half, which is R/2 (R, or read off the data)",
     )
@@ -69,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     of_method.add_argument(
         "--step",
-        type=_step,
+        type=options.or_word(float, {PLANNED: PLANNED, THEOREM: THEOREM}),
         metavar="γ",
         help="a number, planned (the least error to expect of the budget) or theorem (the paper's limit) (planned)",
     )
@@ -84,22 +83,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="any parameter of the method, such as tail_average=100; may be given several times",
     )
-
-
-def _step(text: str) -> float | str:
-    """A number, or a word."""
-    try:
-        return text if text in (PLANNED, THEOREM) else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number, nor {PLANNED} or {THEOREM}") from None
-
-
-def _gradient_bound(text: str) -> float | str:
-    """A number, or a word."""
-    try:
-        return text if text == HALF else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number, nor {HALF}") from None
 
 
 def _parameter(text: str) -> tuple[str, Any]:
@@ -128,10 +111,8 @@ def data_of(arguments: argparse.Namespace) -> Dataset:
     rows = arguments.rows
     if rows is not None and not 1 <= rows <= data.b.size:
         raise fl.errors.ArgumentError("rows", rows, f"give a whole number from 1 to {data.b.size:,}")
-    A, b = data.A[:rows], data.b[:rows]
-    if sparse.issparse(A) and A.nnz >= DENSE_FROM * A.shape[0] * A.shape[1]:
-        A = A.toarray()  # faster so
-    return Dataset(A, two_classes(b) if _loss(arguments).labels == SIGNS else b, name)
+    b = data.b[:rows]
+    return Dataset(rows_of(data.A[:rows]), two_classes(b) if _loss(arguments).labels == SIGNS else b, name)
 
 
 def problem_of(arguments: argparse.Namespace, data: Dataset) -> fl.Problem:

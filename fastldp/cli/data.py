@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import fastldp as fl
+from fastldp.cli import options
 from fastldp.datasets.downloading import addresses
 from fastldp.datasets.finding import Located, located
 from fastldp.datasets.known import SHAPES, files_of
@@ -30,7 +31,7 @@ addresses in FASTLDP_MIRROR first. The list is made without a look into the file
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", help=f"one of {', '.join(NAMES)}")
     parser.add_argument("--rows", type=int, help="look at so many alone, the first (all)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    options.add(parser, "--json")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ import scipy
 
 import fastldp as fl
 from fastldp import engine
+from fastldp.cli import options
 from fastldp.kernels.jit import cache_folder
 from fastldp.layouts import LANES
 
@@ -30,7 +31,7 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", type=Path, nargs="?", help="a file that fastldp sweep wrote")
     parser.add_argument("--all", action="store_true", help="every setting of the results, not the first and last alone")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    options.add(parser, "--json")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 import fastldp as fl
-from fastldp import figures
-from fastldp.cli.writing import require_writable, written
+from fastldp.cli import options
+from fastldp.cli.writing import drawn, require_picture
 from fastldp.planning.plan import ALLOCATIONS
-from fastldp.privacy import METHODS
 from fastldp.validation import integer
 
 SUMMARY = "plan the step and the noise of a budget, from public numbers alone"
@@ -27,20 +25,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dimension", type=int, required=True, help="d")
     parser.add_argument("--bound", type=float, required=True, help="B, which no sample's gradient exceeds")
     parser.add_argument("--l2", type=float, default=0.1, help="weight of ½‖x‖² (%(default)s)")
-    parser.add_argument("--epsilon", type=float, default=1.0, help="ε (%(default)s)")
-    parser.add_argument("--delta", type=float, default=1e-4, help="δ (%(default)s)")
-    parser.add_argument("--accounting", choices=METHODS, default="zcdp", help="paper's or exact (%(default)s)")
+    options.add(parser, *options.BUDGET)
     parser.add_argument("--allocation", choices=ALLOCATIONS, default="planned", help="(%(default)s)")
     parser.add_argument("--rounds", type=int, help="T (the fewest that suffice)")
     parser.add_argument("--norm", type=float, default=1.0, help="‖x*‖ as assumed (%(default)s)")
     parser.add_argument("--spectrum", type=float, help="every eigenvalue of the Hessian as assumed (l2 + B²/(4d))")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a picture: .png, .pdf or .svg")
+    options.add(parser, "--plot")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.plot:
-        figures.require_format(arguments.plot)
-        require_writable("plot", arguments.plot)
+    require_picture("plot", arguments.plot)
     for name in ("workers", "samples"):
         integer(name, getattr(arguments, name), "give a whole number ≥ 1", at_least=1)
     facts = fl.Facts([arguments.samples] * arguments.workers, arguments.dimension, arguments.bound, arguments.l2)
@@ -52,7 +46,4 @@ def run(arguments: argparse.Namespace) -> int:
         allocation=arguments.allocation,
     )
     print(made.summary())
-    if arguments.plot:
-        axes = made.plot()
-        return 0 if written("picture", arguments.plot, lambda path: figures.save(axes, path)) else 1
-    return 0
+    return 0 if arguments.plot is None or drawn(arguments.plot, made.plot()) else 1

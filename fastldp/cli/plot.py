@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import fastldp as fl
-from fastldp import figures
-from fastldp.cli.writing import require_writable, written
+from fastldp.cli.writing import drawn, require_picture
 from fastldp.sweeping.reading import MEASURES
 
 SUMMARY = "draw the results of a sweep: means with error bars"
@@ -37,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or Path(arguments.results.with_suffix(".png").name)
-    figures.require_format(out)
-    require_writable("out", out)
+    require_picture("out", out)
     chosen = fl.results(arguments.results).where(**dict(_condition(text) for text in arguments.where))
     if not len(chosen):
         raise fl.errors.ArgumentError("where", arguments.where, "no run of the file is like that")
@@ -47,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     axes.set_title(arguments.title or ", ".join(str(name) for name in chosen.parameters["data"]))
     if arguments.table:
         print(chosen.summary())
-    return 0 if written("picture", out, lambda path: figures.save(axes, path)) else 1
+    return 0 if drawn(out, axes) else 1
 
 
 def _condition(text: str) -> tuple[str, Any]:

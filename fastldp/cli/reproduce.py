@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from fastldp import figures
+from fastldp.cli import options
 from fastldp.errors import ArgumentError
 from fastldp.validation import integer
 
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="short horizons and few runs: a trial, not a reproduction")
     parser.add_argument("--data", choices=("real", "synthetic"), help="(real, or with --quick synthetic)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="(reproduction, or reproduction-quick)")
-    parser.add_argument("--jobs", type=int, help="cores to use (all)")
+    options.add(parser, "--jobs")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
 
 

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fastldp as fl
-from fastldp import figures
-from fastldp.cli import choosing
-from fastldp.cli.bounds import bounds_of, bounds_table
-from fastldp.cli.writing import require_writable, written
-from fastldp.privacy import METHODS
+from fastldp import theory
+from fastldp.cli import choosing, options
+from fastldp.cli.writing import drawn, require_picture, require_writable, written
 from fastldp.problem import HALF
 from fastldp.sweeping.setting import FROM_OS
 
@@ -37,34 +35,22 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     choosing.add_arguments(parser)
-    parser.add_argument("--epsilon", type=float, default=1.0, help="ε (%(default)s)")
-    parser.add_argument("--delta", type=float, default=1e-4, help="δ (%(default)s)")
-    parser.add_argument("--accounting", choices=METHODS, default="zcdp", help="paper's or exact (%(default)s)")
+    options.add(parser, *options.BUDGET)
     parser.add_argument("--rounds", type=int, default=3000, help="T (%(default)s)")
     parser.add_argument("--repetitions", type=int, default=20, help="independent runs (%(default)s)")
+    seed = options.or_word(int, {FROM_OS: None}, "whole number")
     parser.add_argument(
-        "--seed", type=_seed, default=0, help="of the noise, or os: a key that nobody knows or can repeat (%(default)s)"
+        "--seed", type=seed, default=0, help="of the noise, or os: a key that nobody knows or can repeat (%(default)s)"
     )
-    parser.add_argument("--jobs", type=int, help="cores to use (all)")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="write a picture: .png, .pdf or .svg")
+    options.add(parser, "--jobs", "--plot")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write everything, for fastldp.load")
     parser.add_argument("--keep-seed", action="store_true", help="save it too: the file is then yours alone to read")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
-
-
-def _seed(text: str) -> int | None:
-    """A number, or a word."""
-    try:
-        return None if text == FROM_OS else int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number, nor {FROM_OS}") from None
+    options.add(parser, "--json")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.plot:
-        figures.require_format(arguments.plot)
-    for name in ("plot", "save"):
-        require_writable(name, getattr(arguments, name))
+    require_picture("plot", arguments.plot)
+    require_writable("save", arguments.save)
     budget, method = fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting), choosing.method_of(arguments)
     data = choosing.data_of(arguments)
     problem = choosing.problem_of(arguments, data)
@@ -108,7 +94,7 @@ def _written(arguments: argparse.Namespace, solution: fl.Solution, name: str) ->
     if arguments.plot:
         axes = solution.plot()
         axes.set_title(f"{name}, ({arguments.epsilon:g}, {arguments.delta:g})-LDP, T = {arguments.rounds:,}")
-        kept.append(written("picture", arguments.plot, lambda path: figures.save(axes, path), quiet=arguments.json))
+        kept.append(drawn(arguments.plot, axes, quiet=arguments.json))
     if arguments.save:
         save = partial(solution.save, keep_seed=arguments.keep_seed)
         kept.append(written("results", arguments.save, save, quiet=arguments.json))
@@ -147,3 +133,59 @@ def _as_json(run: fl.Solution, bounds: dict[str, Any]) -> dict[str, Any]:
 def _numbers(values: NDArray[np.float64]) -> list[float | None]:
     """JSON has no NaN: null is what was not reached."""
     return [value if np.isfinite(value) else None for value in values.tolist()]
+
+
+def bounds_of(problem: fl.Problem, budget: fl.Budget, method: Any, run: fl.Solution) -> dict[str, Any]:
+    """The paper's bounds at the recorded rounds, and under "none" why one is missing."""
+    if not isinstance(method, fl.PrimalDual):
+        return {"none": "the paper's bounds are of PrimalDual"}
+    bounds: dict[str, Any] = {}
+    rounds = int(run.rounds[-1])
+    try:
+        step = method.schedule(problem, budget, rounds).step
+        if not isinstance(method.allocation, str):
+            return {"none": "the paper's bounds are of its allocations, which have names"}
+        errors = theory.error_bounds(problem, budget, rounds, allocation=method.allocation, step=step)
+        bounds["lemma_2"] = {
+            "contraction": theory.contraction(problem, step),
+            "initial_error": theory.initial_error(problem, step=step),
+            "error_bound": errors[run.rounds - 1].tolist(),
+            "optimality_scale": theory.optimality_scale(problem),
+        }
+        if method.allocation == "dynamic":
+            bounds["theorem_1"] = {
+                "error_bound": theory.error_bound(problem, budget, rounds, step=step),
+                "noise_floor": theory.noise_floor(problem, budget),
+                "min_rounds": theory.min_rounds(problem, budget, step=step),
+            }
+    except fl.FastLDPError as error:
+        bounds["none"] = str(error)
+    return bounds
+
+
+def bounds_table(run: fl.Solution, bounds: dict[str, Any]) -> str:
+    """What was measured beside what the paper promises of it."""
+    lemma, theorem = bounds.get("lemma_2"), bounds.get("theorem_1")
+    if lemma is None:
+        return f"theory\n  {'no bound':<15} {bounds['none']}"
+    scale, records = lemma["optimality_scale"], run.rounds.size
+    lines = ["theory", f"  {'round':>9}  {'optimality':>11}  {'≤ Lemma 2':>11}  {'ratio':>9}"]
+    for k in np.unique(np.linspace(0, records - 1, min(records, 8)).round().astype(int)):
+        # Of the repetitions that came this far.
+        measured = run.optimality[~np.isnan(run.consensus[:, k]), k]
+        if measured.size:
+            mean, bound = measured.mean(), scale * lemma["error_bound"][k]
+            lines.append(f"  {run.rounds[k]:>9,}  {mean:>11.4g}  {bound:>11.4g}  {bound / mean:>9.3g}")
+    left, initial = f"{lemma['contraction']:.6g}", f"{lemma['initial_error']:.4g}"
+    rows = [
+        ("Lemma 2", f"a round leaves {left} of Φ and adds noise; Φ¹ = {initial}"),
+        ("scale", f"mean optimality ≤ max{{1, 1/‖x*‖²}}/n · E Φ = {scale:.4g} E Φ"),
+    ]
+    if theorem:
+        bound, floor = scale * theorem["error_bound"], scale * theorem["noise_floor"]
+        rows.append(("Theorem 1", f"optimality ≤ {bound:.4g} after the last round, {floor:.4g} of it for the noise"))
+        fewer = "; this run has fewer" if run.rounds[-1] < theorem["min_rounds"] else ""
+        rows.append(("Table 1", f"allows all T ≥ {theorem['min_rounds']:,}{fewer}"))
+    if "none" in bounds:
+        rows.append(("no Theorem 1", bounds["none"]))
+    return "\n".join([*lines, "", *(f"  {name:<15} {text}" for name, text in rows)])

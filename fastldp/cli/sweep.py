@@ -8,6 +8,7 @@ import logging
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import fastldp as fl
 from fastldp.sweeping.backends import NAMES
@@ -102,16 +103,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.spec is None:
         raise fl.errors.ArgumentError("spec", None, "name a TOML file; fastldp sweep --example prints one")
     out = arguments.out or _beside(arguments.spec)
+    wanted: dict[str, Any] = {name: getattr(arguments, name) for name in ("retry", "mix", "quick", "synthetic")}
+    wanted["n_jobs"] = arguments.jobs
     if arguments.dry_run:
-        plan = fl.sweeping.forecast(
-            arguments.spec,
-            out,
-            n_jobs=arguments.jobs,
-            retry=arguments.retry,
-            mix=arguments.mix,
-            quick=arguments.quick,
-            synthetic=arguments.synthetic,
-        )
+        plan = fl.sweeping.forecast(arguments.spec, out, **wanted)
         print(json.dumps(asdict(plan)) if arguments.json else f"{arguments.spec} into {out}\n{plan.summary()}")
         return 0
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
@@ -123,14 +118,9 @@ def run(arguments: argparse.Namespace) -> int:
         out,
         backend=arguments.backend,
         address=arguments.address,
-        n_jobs=arguments.jobs,
-        retry=arguments.retry,
-        mix=arguments.mix,
         lock=not arguments.no_lock,
         shared=arguments.shared,
-        progress=True,
-        quick=arguments.quick,
-        synthetic=arguments.synthetic,
+        **wanted,
     )
     print(json.dumps(report.to_dict()) if arguments.json else report.summary())
     if report.interrupted:

@@ -8,8 +8,13 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from fastldp import figures
 from fastldp.errors import FastLDPError, StoreError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def require_writable(argument: str, path: Path | None) -> None:
@@ -26,10 +31,20 @@ def require_writable(argument: str, path: Path | None) -> None:
         os.close(handle)
         os.unlink(trial)
     except OSError as error:
-        reason = error.strerror or error
-        raise StoreError(
-            f"{argument} = {str(path)!r}: cannot be written there ({reason}); give another place"
-        ) from None
+        told = f"cannot be written there ({error.strerror or error}); give another place"
+        raise StoreError(f"{argument} = {str(path)!r}: {told}") from None
+
+
+def require_picture(argument: str, path: Path | None) -> None:
+    """The same of a picture, whose format must be known too."""
+    if path is not None:
+        figures.require_format(path)
+        require_writable(argument, path)
+
+
+def drawn(path: Path, axes: Axes, *, quiet: bool = False) -> bool:
+    """Write a picture, as `written` does."""
+    return written("picture", path, lambda path: figures.save(axes, path), quiet=quiet)
 
 
 def written(what: str, path: Path, write: Callable[[Path], object], *, quiet: bool = False) -> bool:

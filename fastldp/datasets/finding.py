@@ -28,7 +28,7 @@ class Located(NamedTuple):
 def content(file: File, path: str | os.PathLike[str] | None, *, progress: bool = True) -> bytes:
     """The plain content of a public file, checked against its hash."""
     if path is not None:
-        return checked(file, given(file, Path(path)))
+        return checked(file, given(file.plain, path))
     found = located(file)
     return checked(file, download(file, cache_folder(), progress=progress) if found is None else found.path)
 
@@ -36,29 +36,25 @@ def content(file: File, path: str | os.PathLike[str] | None, *, progress: bool =
 def located(file: File) -> Located | None:
     """Where a file lies on this machine, unchecked; None where it would have to be downloaded."""
     for source, folder in ((DATA, data_folder()), ("cache", cache_folder())):
-        path = in_folder(file, folder)
+        path = None if folder is None else in_folder(file.plain, folder)
         if path is not None:
             return Located(source, path)
     return None
 
 
-def given(file: File, path: Path) -> Path:
-    """The file a caller names, or the known one in the folder a caller names."""
-    if path.is_file():
-        return path
-    found = in_folder(file, path)
+def given(name: str, path: str | os.PathLike[str]) -> Path:
+    """The file a caller names, or that of a name in the folder a caller names."""
+    path = Path(path)
+    found = path if path.is_file() else in_folder(name, path)
     if found is None:
-        remedy = f"give a file, or a folder that holds {Path(file.plain).name}, plain or packed"
+        remedy = f"give a file, or a folder that holds {Path(name).name}, plain or packed"
         raise ArgumentError("path", str(path), f"there is no such file; {remedy}")
     return found
 
 
-def in_folder(file: File, folder: Path | None) -> Path | None:
+def in_folder(name: str, folder: Path) -> Path | None:
     """The file in a folder, with its own subfolder or without, plain or packed; None where it is not there."""
-    if folder is None:
-        return None
-    plain = Path(file.plain)
-    places = [folder / f"{name}{ending}" for name in (plain, plain.name) for ending in ENDINGS]
+    places = [folder / f"{place}{ending}" for place in (name, Path(name).name) for ending in ENDINGS]
     return next((place for place in places if place.is_file()), None)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fastldp.datasets.dataset import Images
 from fastldp.datasets.unpacking import unpacked
-from fastldp.errors import ArgumentError, FileFormatError
+from fastldp.errors import FileFormatError
 
 # The third byte of the magic number; all are big-endian.
 KINDS = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -29,8 +29,6 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
     array([7, 2, 1], dtype=uint8)
     """
     path = Path(path)
-    if not path.is_file():
-        raise ArgumentError("path", str(path), "there is no such file")
     return from_bytes(unpacked(path, lambda beginning: _header(beginning, str(path)).length), str(path))
 
 
@@ -63,13 +61,10 @@ def from_bytes(content: bytes, name: str) -> NDArray[Any]:
     """The same of a file's content; the name is for errors."""
     header = _header(content, name)
     if len(content) != header.length:
-        short = len(content) < header.length
-        there = (
-            f"is cut off: {len(content):,} bytes" if short else f"goes on after its end: over {header.length:,} bytes"
-        )
-        raise FileFormatError(
-            f"{name} {there}, and {header.shape} numbers of {header.dtype} take {header.length:,}; get it again"
-        )
+        size, needed = len(content), header.length
+        there = f"is cut off: {size:,} bytes" if size < needed else f"goes on after its end: over {needed:,} bytes"
+        sizes = f"{header.shape} numbers of {header.dtype}"
+        raise FileFormatError(f"{name} {there}, and {sizes} take {needed:,}; get it again")
     try:
         numbers = np.frombuffer(content, dtype=header.dtype, offset=header.begins).reshape(header.shape)
     except ValueError as error:  # too many dimensions, or a size of 0 beside sizes that no array can have
@@ -89,7 +84,6 @@ def paired(images: NDArray[Any], labels: NDArray[Any], name: str) -> Images:
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise FileFormatError(f"the labels of {name} are not one whole number each: {labels.dtype}, {labels.shape}")
     if len(images) != len(labels):
-        raise FileFormatError(
-            f"{name} has {len(images):,} images and {len(labels):,} labels: they do not belong together"
-        )
+        counts = f"{len(images):,} images and {len(labels):,} labels"
+        raise FileFormatError(f"{name} has {counts}: they do not belong together")
     return Images(images.reshape(len(images), math.prod(images.shape[1:])), labels.astype(np.int64), name)

@@ -49,32 +49,15 @@ SHAPES = {
 }
 
 # The images and the labels of each part.
-MNIST_FILES = {
-    "train": (
-        File(
-            "mnist/train-images-idx3-ubyte.gz",
-            MNIST,
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-        ),
-        File(
-            "mnist/train-labels-idx1-ubyte.gz",
-            MNIST,
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-        ),
-    ),
-    "test": (
-        File(
-            "mnist/t10k-images-idx3-ubyte.gz",
-            MNIST,
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-        ),
-        File(
-            "mnist/t10k-labels-idx1-ubyte.gz",
-            MNIST,
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-        ),
-    ),
-}
+TRAIN = (
+    File("mnist/train-images-idx3-ubyte.gz", MNIST, "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"),
+    File("mnist/train-labels-idx1-ubyte.gz", MNIST, "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"),
+)
+TEST = (
+    File("mnist/t10k-images-idx3-ubyte.gz", MNIST, "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"),
+    File("mnist/t10k-labels-idx1-ubyte.gz", MNIST, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"),
+)
+MNIST_FILES = {"train": TRAIN, "test": TEST}
 
 
 def files_of(name: str) -> tuple[File, ...]:

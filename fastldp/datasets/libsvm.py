@@ -18,8 +18,8 @@ from scipy import sparse
 from fastldp import memory
 from fastldp.datasets.dataset import Dataset
 from fastldp.datasets.unpacking import unpacked
-from fastldp.engine import available_cores
 from fastldp.errors import ArgumentError, FileFormatError
+from fastldp.forking import available_cores
 from fastldp.kernels import libsvm as kernel
 from fastldp.validation import integer
 
@@ -62,10 +62,7 @@ def read_libsvm(
     >>> data.b.tolist()
     [1.0, -1.0, 1.0]
     """
-    path = Path(path)
-    if not path.is_file():
-        raise ArgumentError("path", str(path), "there is no such file")
-    return from_text(unpacked(path), str(path), features=features, zero_based=zero_based)
+    return from_text(unpacked(Path(path)), str(path), features=features, zero_based=zero_based)
 
 
 def from_text(text: bytes, name: str, *, features: int | None, zero_based: bool | Literal["auto"]) -> Dataset:

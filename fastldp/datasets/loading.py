@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Literal, overload
 
 from fastldp.datasets import idx, libsvm
 from fastldp.datasets.dataset import Dataset, Images, two_classes
-from fastldp.datasets.finding import content
+from fastldp.datasets.finding import content, in_folder
 from fastldp.datasets.known import FILES, MNIST_FILES
-from fastldp.datasets.unpacking import ENDINGS
 from fastldp.errors import ArgumentError
 from fastldp.validation import integer, known_name
 
@@ -68,7 +68,6 @@ def load(
     Of two kinds of labels the larger is +1, the other −1.
 
     >>> import tempfile
-    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "mine.txt"
     ...     _ = file.write_text("2 1:0.5\\n1 2:1\\n2 1:3\\n")
@@ -90,9 +89,8 @@ def load(
         raise ArgumentError("part", part, "only mnist has parts; the test parts of others have names, such as 'a6a.t'")
     if name in FILES:
         # All of them count from 1; that no row has feature 1 must not be taken for counting from 0.
-        data = libsvm.from_text(
-            content(FILES[name], path, progress=progress), name, features=features, zero_based=False
-        )
+        text = content(FILES[name], path, progress=progress)
+        data = libsvm.from_text(text, name, features=features, zero_based=False)
     else:
         assert path is not None
         data = libsvm.read_libsvm(_in_folder(name, path), features=features)
@@ -111,7 +109,7 @@ def _in_folder(name: str, path: str | os.PathLike[str]) -> str | os.PathLike[str
     """The path; of a folder the file of that name in it, plain or packed."""
     if not os.path.isdir(path):
         return path
-    found = next((place for end in ENDINGS if os.path.isfile(place := os.path.join(path, name + end))), None)
+    found = in_folder(name, Path(path))
     if found is None:
         remedy = f"a folder in which there is no file {name!r}, plain or packed; give the file itself"
         raise ArgumentError("path", os.fspath(path), remedy)
@@ -126,6 +124,5 @@ def _mnist(part: str, path: str | os.PathLike[str] | None, rows: int | None, pro
 
 
 def _first(rows: int | None, of: int) -> int:
-    return (
-        of if rows is None else integer("rows", rows, f"give a whole number from 1 to {of:,}", at_least=1, at_most=of)
-    )
+    remedy = f"give a whole number from 1 to {of:,}"
+    return of if rows is None else integer("rows", rows, remedy, at_least=1, at_most=of)

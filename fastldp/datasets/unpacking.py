@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fastldp import memory
-from fastldp.errors import FileFormatError
+from fastldp.errors import ArgumentError, FileFormatError
 
 # What a name may end in besides.
 ENDINGS = ("", ".bz2", ".gz", ".xz")
@@ -38,6 +38,8 @@ def unpacked(path: Path, promised: Callable[[bytes], int] | None = None) -> byte
     piece beyond it is read. Otherwise what is packed may unpack to 200 times its size, or 256 MiB if that is more. No
     content may take more than half of the memory that is free, for its numbers need some too.
     """
+    if not path.is_file():
+        raise ArgumentError("path", str(path), "there is no such file")
     with path.open("rb") as file:
         beginning = file.read(max(map(len, PACKERS)))
         file.seek(0)

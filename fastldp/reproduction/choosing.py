@@ -26,6 +26,10 @@ class Choice(NamedTuple):
     """Parameters at the end of their grid: beyond it a better one may lie."""
 
     @property
+    def at_edges(self) -> str:
+        return f"; at the edge of its grid: {', '.join(self.edges)}" if self.edges else ""
+
+    @property
     def method(self) -> dict[str, Any]:
         return {name: value for name, value in self.parameters.items() if name not in OF_PROBLEM}
 
@@ -105,14 +109,10 @@ def method_tables(choices: Mapping[str, Tuned]) -> str:
     """The tables of all choices, once and at every horizon."""
     text = ""
     for label, found in choices.items():
-        text += method_table(found.once.method, f"{label}, tuned once{_noted(found.once)}")
+        text += method_table(found.once.method, f"{label}, tuned once{found.once.at_edges}")
         for T, choice in found.each.items():
-            text += method_table(choice.method, f"{label}, tuned at T = {T:,}{_noted(choice)}", rounds=T)
+            text += method_table(choice.method, f"{label}, tuned at T = {T:,}{choice.at_edges}", rounds=T)
     return text
-
-
-def _noted(choice: Choice) -> str:
-    return f"; at the edge of its grid: {', '.join(choice.edges)}" if choice.edges else ""
 
 
 def _toml(value: Any) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator
 
+from fastldp import figures
 from fastldp.reproduction.series import Series
 
 MARKERS = "osD^vP"
@@ -22,19 +22,17 @@ def draw_bars(ax: Axes, series: Sequence[Series]) -> None:
     """Means with one standard deviation either side, those of one x beside one another."""
     for k, one in enumerate(series):
         aside = BESIDE * (k - (len(series) - 1) / 2) * (one.x[-1] - one.x[0])
-        # On a log axis the lower end of a bar must stay above zero.
-        bars = np.minimum(one.std, 0.99 * one.mean), one.std
-        ax.errorbar(
+        figures.bars(
+            ax,
             one.x + aside,
             one.mean,
-            yerr=bars,
+            one.std,
             color=f"C{k}",
             # Broken lines lie on top, so that curves that coincide are both seen.
             linestyle="--" if k % 2 else "-",
             zorder=3 if k % 2 else 2,
             marker=MARKERS[k % len(MARKERS)],
             markersize=4,
-            capsize=2,
             label=one.label,
         )
 
@@ -42,10 +40,7 @@ def draw_bars(ax: Axes, series: Sequence[Series]) -> None:
 def draw_bands(ax: Axes, series: Sequence[Series]) -> None:
     """Means along the rounds with one standard deviation either side."""
     for k, one in enumerate(series):
-        color = f"C{k}"
-        lower = np.maximum(one.mean - one.std, 1e-2 * one.mean)
-        ax.fill_between(one.x, lower, one.mean + one.std, color=color, alpha=0.15, linewidth=0)
-        ax.plot(one.x, one.mean, color=color, label=one.label)
+        figures.band(ax, one.x, one.mean, one.std, f"C{k}", one.label, alpha=0.15)
 
 
 def same_limits(axes: Sequence[Axes], series: Sequence[Series]) -> None:

@@ -11,7 +11,7 @@ from fastldp.reproduction.choosing import edge_notes, method_table, tuned
 from fastldp.reproduction.drawing import draw_bands, draw_bars, draw_bound, finish, same_limits
 from fastldp.reproduction.experiment import Experiment
 from fastldp.reproduction.series import PLANNED, Series, along_rounds, over_horizons, planned
-from fastldp.reproduction.verdicts import Verdict, better, decreases, levels_off, sign_of
+from fastldp.reproduction.verdicts import Verdict, better, decided, decreases, levels_off, sign_of
 
 THEOREM = {"method": "PrimalDual", "step": None, "allocation": "dynamic", "accounting": "zcdp"}
 # Over the horizons; a further curve is an entry here and one in the recipe fig2.
@@ -53,23 +53,17 @@ class Figure2(Experiment):
             + [s.named(f"planned, {s.label}") for s in found.plan]
             + [*found.ends, found.planned, bound]
         )
-        by_label = {one.label: one for one in found.ends}
-        dynamic, static, exact = (by_label[label] for label in list(ENDS)[:3])
-        beyond = "Figure 2, beyond the paper"
+        dynamic, static, exact, *_, searched = found.ends
+        beyond, where = "Figure 2, beyond the paper", "Figure 2, planned"
         return [
             *_verdicts("Figure 2, theorem's step", dynamic, found.theorem),
-            *_verdicts("Figure 2, tuned step", found.ends[-1], found.tuned),
+            *_verdicts("Figure 2, tuned step", searched, found.tuned),
             better(beyond, "at large T dynamic allocation is better than static", dynamic, static),
             better(beyond, "exact accounting is better than the paper's", exact, dynamic),
-            _no_divergence("Figure 2, planned", found.plan[-1]),
-            better("Figure 2, planned", "at large T it is better than the theorem's step", found.planned, dynamic),
-            better("Figure 2, planned", "at large T it is better than the tuned step", found.planned, found.ends[-1]),
-            levels_off(
-                "Figure 2, planned",
-                "its error is the same for all T (within 20 %)",
-                found.planned,
-                int(found.planned.x[0]),
-            ),
+            _no_divergence(where, found.plan[-1]),
+            better(where, "at large T it is better than the theorem's step", found.planned, dynamic),
+            better(where, "at large T it is better than the tuned step", found.planned, searched),
+            levels_off(where, "its error is the same for all T (within 20 %)", found.planned, int(found.planned.x[0])),
         ]
 
     def measured(self) -> Measured:
@@ -138,5 +132,5 @@ def _no_divergence(where: str, last: Series) -> Verdict:
         where,
         f"no divergence at T = {last.horizon:,}: the error ends below the 1 it starts at",
         f"largest {last.mean.max():.3g} on the way, {last.mean[-1]:.3g} at the end",
-        None if below == 0 else below > 0,
+        decided(below),
     )

@@ -15,6 +15,7 @@ from fastldp.sweeping import Results
 
 BUDGETS = ((1.0, 1e-4), (0.5, 1e-5))
 """The paper's, (ε, δ), the larger ε first."""
+METHOD: dict[str, Any] = {"method": "PrimalDual"}
 CHOSEN = {"clip": "C", "strong_convexity": "μ"}
 """What is chosen of the network, beside the method's step, with the letters of the paper."""
 ACCURACY = 0.70
@@ -73,9 +74,11 @@ class Figure3(Experiment):
             _, first = chosen(tried, epsilon)
             edges[epsilon] = first.edges
             rest = f"clip = {first.parameters['clip']!r}\n{budget_table((epsilon, delta))}"
-            rest += method_table(_method(first.parameters["step"]), "with other allocations")
+            rest += method_table(METHOD | {"step": first.parameters["step"]}, "with other allocations")
             tried = self.sweep("fig3-search-mu", into="fig3-search.h5", added=rest, name=f"fig3-search-mu-{epsilon:g}")
-        self._save_search(tried)
+        table = tried.table()
+        names = ("epsilon", "delta", *CHOSEN, "step", "rounds", "outcome", "test_accuracy", "train_loss")
+        save_csv(self.path("-search.csv"), names, zip(*(table[name] for name in names), strict=True))
         panels = []
         for budget, epsilon in zip(BUDGETS, searched, strict=True):
             horizon, choice = chosen(tried, epsilon)
@@ -86,11 +89,6 @@ class Figure3(Experiment):
         self.save_series([series for panel in panels for series in panel.measured])
         return [verdict for panel in panels for verdict in _verdicts(panel)]
 
-    def _save_search(self, tried: Results) -> None:
-        table = tried.table()
-        names = ("epsilon", "delta", *CHOSEN, "step", "rounds", "outcome", "test_accuracy", "train_loss")
-        save_csv(self.path("-search.csv"), names, zip(*(table[name] for name in names), strict=True))
-
     def _made(self, budget: tuple[float, float], searched_at: int, choice: Choice) -> Panel:
         """The runs of one budget, with what was chosen for it at another horizon."""
         horizons = self.horizons("fig3")
@@ -99,7 +97,7 @@ class Figure3(Experiment):
         step = carried_over(choice.parameters["step"], searched_at, middle)
         self.notes.append(_note(budget, choice, searched_at, step, middle))
         given = network_and_budget(budget, choice, searched_at)
-        method = method_table(_method(step), f"chosen for T = {middle:,}, and taken for all")
+        method = method_table(METHOD | {"step": step}, f"chosen for T = {middle:,}, and taken for all")
         self.sweep("fig3", into="fig3.h5", added=given + method, name=f"fig3-{budget[0]:g}")
         given += 'accounting = "gdp"\n'
         found = self.sweep("fig3-exact", into="fig3.h5", added=given + method, name=f"fig3-exact-{budget[0]:g}")
@@ -129,7 +127,7 @@ class Figure3(Experiment):
 
 def chosen(tried: Results, epsilon: float) -> tuple[int, Choice]:
     """The horizon of the search, and what classified most images there."""
-    family = {"method": "PrimalDual", "epsilon": epsilon}
+    family = METHOD | {"epsilon": epsilon}
     ((horizon, choice),) = tuned(tried, measure="test_accuracy", also=tuple(CHOSEN), **family).each.items()
     return horizon, choice
 
@@ -147,16 +145,12 @@ def network_and_budget(budget: tuple[float, float], choice: Choice, searched_at:
     """What a recipe that ends in its table [network] lacks beside the method."""
     lines = "".join(f"{name} = {choice.parameters[name]!r}\n" for name in CHOSEN)
     step = choice.parameters["step"]
-    comment = f"# As the search chose at T = {searched_at:,}, with γ = {step:g}{_edges(choice)}"
+    comment = f"# As the search chose at T = {searched_at:,}, with γ = {step:g}{choice.at_edges}"
     return f"{comment}\n{lines}{budget_table(budget)}"
 
 
 def budget_table(budget: tuple[float, float]) -> str:
     return f"\n[budget]\nepsilon = {budget[0]!r}\ndelta = {budget[1]!r}\n"
-
-
-def _method(step: float) -> dict[str, Any]:
-    return {"method": "PrimalDual", "step": step}
 
 
 def budget_name(budget: tuple[float, float]) -> str:
@@ -165,15 +159,7 @@ def budget_name(budget: tuple[float, float]) -> str:
     >>> budget_name((0.5, 1e-5))
     '(0.5, 1e-5)'
     """
-    return f"({budget[0]:g}, {_power(budget[1])})"
-
-
-def _power(delta: float) -> str:
-    return f"{delta:.0e}".replace("e-0", "e-")
-
-
-def _edges(choice: Choice) -> str:
-    return f"; at the edge of its grid: {', '.join(choice.edges)}" if choice.edges else ""
+    return f"({budget[0]:g}, {budget[1]:.0e})".replace("e-0", "e-")
 
 
 def _note(budget: tuple[float, float], choice: Choice, searched_at: int, step: float, rounds: int) -> str:
@@ -181,7 +167,7 @@ def _note(budget: tuple[float, float], choice: Choice, searched_at: int, step: f
     found = ", ".join(f"{letter} = {choice.parameters[name]:g}" for name, letter in letters.items())
     return (
         f"{budget_name(budget)}: the search at T = {searched_at:,} chose {found}, with {1 - choice.error:.1%} of the "
-        f"images that were held out right{_edges(choice)}; so γ = {step:g} at T = {rounds:,}"
+        f"images that were held out right{choice.at_edges}; so γ = {step:g} at T = {rounds:,}"
     )
 
 

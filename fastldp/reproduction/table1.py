@@ -53,8 +53,14 @@ class Table1(Experiment):
     name: ClassVar[str] = "table1"
 
     def run(self) -> list[Verdict]:
+        smooth, nonsmooth = Figure1(self.place), Figure2(self.place)
+        one, two = smooth.compared(), nonsmooth.measured()
+        measured = {
+            "Figure 1": Measured(smooth, one.theorem[0], {series.label: series for series in one.each}),
+            "Figure 2": Measured(nonsmooth, two.ends[0], {OWN: two.ends[-1]}),
+        }
         rows, verdicts = [], []
-        for where, found in {"Figure 1": self._smooth(), "Figure 2": self._nonsmooth()}.items():
+        for where, found in measured.items():
             problem, budget = found.source.problem(found.source.name)
             scale = theory.optimality_scale(problem)
             floor = scale * theory.noise_floor(problem, budget)
@@ -63,16 +69,6 @@ class Table1(Experiment):
         save_csv(self.path(".csv"), HEADS, rows)
         self.path(".txt").write_text(f"{_text(rows)}\n{NOTES}", encoding="utf-8")
         return verdicts
-
-    def _smooth(self) -> Measured:
-        figure = Figure1(self.place)
-        found = figure.compared()
-        return Measured(figure, found.theorem[0], {one.label: one for one in found.each})
-
-    def _nonsmooth(self) -> Measured:
-        figure = Figure2(self.place)
-        found = figure.measured()
-        return Measured(figure, found.ends[0], {OWN: found.ends[-1]})
 
 
 def _row(where: str, row: theory.Row, floor: float, found: Measured) -> tuple[Any, ...]:
@@ -106,11 +102,5 @@ def below_floor(where: str, floor: float, errors: Series) -> Verdict:
 
 
 def _text(rows: list[tuple[Any, ...]]) -> str:
-    widths = [max(len(str(row[k])) for row in [HEADS, *rows]) for k in range(len(HEADS))]
-    return (
-        "\n".join(
-            "  ".join(str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in [HEADS, *rows]
-        )
-        + "\n"
-    )
+    widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
+    return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in [HEADS, *rows])

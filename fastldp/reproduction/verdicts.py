@@ -93,7 +93,7 @@ def decreases(where: str, claim: str, series: Series, to: int) -> Verdict:
     """Whether the error is less at `to` than at the smallest horizon."""
     k = series.at(to)
     measured = f"{series.mean[0]:.3g} at T = {series.x[0]:,}, {series.mean[k]:.3g} at {to:,}"
-    return Verdict(where, claim, measured, _decided(sign_of(series.values[0] - series.values[k])))
+    return Verdict(where, claim, measured, decided(sign_of(series.values[0] - series.values[k])))
 
 
 def better(where: str, claim: str, first: Series, second: Series) -> Verdict:
@@ -101,7 +101,7 @@ def better(where: str, claim: str, first: Series, second: Series) -> Verdict:
     ours, theirs = first.mean[-1], second.mean[-1]
     measured = f"{ours:.3g} against {theirs:.3g} at T = {first.x[-1]:,}"
     leads = abs(ours - theirs) > LEAD * min(ours, theirs)
-    return Verdict(where, claim, measured, _decided(sign_of(second.values[-1] - first.values[-1]) if leads else 0))
+    return Verdict(where, claim, measured, decided(sign_of(second.values[-1] - first.values[-1]) if leads else 0))
 
 
 # Accuracies are shares of test images, whose number limits them as the number of runs does: both count.
@@ -109,20 +109,20 @@ def better(where: str, claim: str, first: Series, second: Series) -> Verdict:
 
 def higher(where: str, claim: str, first: Series, second: Series) -> Verdict:
     """Whether the first ends at a higher accuracy."""
-    return Verdict(where, claim, _two_accuracies(first, second), _decided(_sign_above(first, second)))
+    return Verdict(where, claim, _two_accuracies(first, second), decided(_sign_above(first, second)))
 
 
 def keeps(where: str, claim: str, first: Series, second: Series) -> Verdict:
     """Whether the first ends at an accuracy that is lower than the second's by two points at most."""
     measured = _two_accuracies(first, second)
-    return Verdict(where, claim, measured, _decided(_sign_above(first, second, -LOSS)))
+    return Verdict(where, claim, measured, decided(_sign_above(first, second, -LOSS)))
 
 
 def near(where: str, claim: str, series: Series, accuracy: float) -> Verdict:
     """Whether it ends within five points of an accuracy."""
     apart = abs(float(series.mean[-1]) - accuracy)
     sign = 0 if abs(NEAR - apart) <= SURE * np.sqrt(_variance(series)) else int(np.sign(NEAR - apart))
-    return Verdict(where, claim, f"{percent(series)} at T = {series.x[-1]:,}", _decided(sign))
+    return Verdict(where, claim, f"{percent(series)} at T = {series.x[-1]:,}", decided(sign))
 
 
 def percent(series: Series) -> str:
@@ -152,5 +152,5 @@ def sign_of(differences: NDArray[np.float64], sure: float = SURE) -> int:
     return int(np.sign(mean)) if abs(mean) > sure * error else 0
 
 
-def _decided(sign: int) -> bool | None:
+def decided(sign: int) -> bool | None:
     return None if sign == 0 else sign > 0

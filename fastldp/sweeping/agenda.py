@@ -1,8 +1,10 @@
-"""The agenda of a sweep: which runs are still to be made, in arrays over (setting, repetition)."""
+"""The agenda of a sweep: which runs are still to be made, which of them share a block, and blocks into tasks.
+
+It is kept in arrays over (setting, repetition), for there may be millions of runs.
+"""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import engine
+from fastldp.block import lane_mates
+from fastldp.composite import Composite
 from fastldp.layouts import lanes_of
+from fastldp.methods import Program
+from fastldp.recording import Timetable
 from fastldp.sweeping.layout import OUTCOMES
 from fastldp.sweeping.store import NOTHING, Standings
 from fastldp.sweeping.work import FAILED, RUNNING, Leg, Pending
@@ -23,7 +29,25 @@ Integers = NDArray[np.int64]
 
 # What a block costs beside its rounds, to an order of magnitude.
 BLOCK_SECONDS = 1e-3
+# Blocks that take less are sent together, so that sending them costs little beside running them.
+TASK_SECONDS = 0.2
+# Fewer tasks a slot would leave some of them idle at the end.
+TASKS_A_SLOT = 4
 CODES = {outcome: code for code, outcome in enumerate(OUTCOMES)}
+
+
+class Shape(NamedTuple):
+    """What packing must know of a setting."""
+
+    kind: tuple[Any, ...]
+    """What its runs must have in common with others to share a block."""
+    nanoseconds: float
+    """Of a round of a block."""
+
+
+def shape_of(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> Shape:
+    kind = lane_mates(problem, program, timetable, private=private)
+    return Shape(kind, engine.nanoseconds(problem, program.local_steps))
 
 
 class Blocks(NamedTuple):
@@ -52,6 +76,15 @@ class Blocks(NamedTuple):
         return Blocks(self.runs, *(column[which] for column in self[1:]))
 
 
+class Task(NamedTuple):
+    """Blocks over the same data, for one worker."""
+
+    ground: int
+    blocks: list[list[Pending]]
+    alone: bool
+    """Whether nothing else is to be done at the time."""
+
+
 class Agenda:
     """The runs that are wanted and missing. Of those that have not begun nothing is held but a flag."""
 
@@ -65,8 +98,8 @@ class Agenda:
             again |= standings.outcome == CODES[FAILED]
         self._missing = again | (standings.outcome == NOTHING)
         self._begun = {
-            place: Pending(spec.settings[place[0]], place[1], int(standings.done[place]), memory)
-            for place, memory in standings.memories.items()
+            place: Pending(spec.settings[place[0]], place[1], int(standings.done[place]), checkpoint)
+            for place, checkpoint in standings.checkpoints.items()
             if again[place] and standings.done[place] > 0
         }
         self._count = int(self._missing.sum())
@@ -74,10 +107,14 @@ class Agenda:
         self._grounds = np.array([setting.ground for setting in spec.settings], dtype=np.int64)
         shapes = [spec.shapes[setting.key] for setting in spec.settings]
         self._nanoseconds = np.array([shape.nanoseconds for shape in shapes])
+        problems = [ground.subjects[0].problem for ground in spec.grounds]
+        sizes = np.array([engine.lines_of(problem) * lanes_of(problem) for problem in problems], dtype=np.int64)
+        self._sizes = sizes[self._grounds]
+        """How many runs of each setting fill a block."""
         # Kinds are numbered as they first appear.
         numbers: dict[tuple[Any, ...], int] = {}
         kinds = [
-            numbers.setdefault((setting.ground, *shape.mates), len(numbers))
+            numbers.setdefault((setting.ground, *shape.kind), len(numbers))
             for setting, shape in zip(spec.settings, shapes, strict=True)
         ]
         self._kinds = np.array(kinds, dtype=np.int64)
@@ -127,17 +164,34 @@ class Agenda:
 
     def blocks(self) -> Blocks:
         """All that is missing in blocks: what has begun first, and then the longest."""
-        repetitions = self._missing.shape[1]
-        fresh = self._missing[self._order]
-        places = np.array(list(self._begun), dtype=np.int64).reshape(-1, 2)
-        if places.size:
-            where = np.empty_like(self._order)
-            where[self._order] = np.arange(where.size)
-            fresh[where[places[:, 0]], places[:, 1]] = False
-        rows, each = np.nonzero(fresh)
+        rows, repetitions = np.nonzero(self._missing[self._order])
         rows = self._order[rows]
-        begun = self._blocks(*self._sorted(places), repetitions)
-        return _joined(begun, self._blocks(rows, each, np.zeros(rows.size, dtype=np.int64), repetitions))
+        done = np.zeros(rows.size, dtype=np.int64)
+        if self._begun:
+            all_done = np.zeros(self._missing.shape, dtype=np.int64)
+            all_done[tuple(np.array(list(self._begun)).T)] = [run.done for run in self._begun.values()]
+            done = all_done[rows, repetitions]
+            # Of a kind, what is at the same round side by side.
+            order = np.lexsort((done, self._kinds[rows]))
+            rows, repetitions, done = rows[order], repetitions[order], done[order]
+        numbers = np.arange(rows.size)
+        first = np.ones(rows.size, dtype=bool)
+        first[1:] = (np.diff(self._kinds[rows]) != 0) | (np.diff(done) != 0)
+        place = numbers - np.maximum.accumulate(np.where(first, numbers, 0))
+        begins = np.flatnonzero(place % self._sizes[rows] == 0)
+        ends = np.append(begins, rows.size)[1:]
+        heads = rows[begins]
+        left = self._rounds[heads] - done[begins]
+        made = Blocks(
+            runs=rows * self._missing.shape[1] + repetitions,
+            begins=begins,
+            ends=ends,
+            rounds=left,
+            seconds=BLOCK_SECONDS + 1e-9 * left * self._nanoseconds[heads],
+            grounds=self._grounds[heads],
+            kinds=2 * self._kinds[heads] + (ends - begins > 8),
+        )
+        return made.only(np.lexsort((-made.seconds, done[begins] == 0)))
 
     def pending(self, blocks: Blocks, number: int) -> list[Pending]:
         """The runs of one of the blocks."""
@@ -153,40 +207,37 @@ class Agenda:
             alike = blocks.kinds == kind
             yield int(np.argmax(alike)), alike
 
-    def _sorted(self, places: Integers) -> tuple[Integers, Integers, Integers]:
-        """Rows, repetitions and rounds done of runs that have begun, those that can go on together side by side."""
-        rows, repetitions = places.T
-        done = np.array([run.done for run in self._begun.values()], dtype=np.int64)
-        order = np.lexsort((repetitions, rows, -self._rounds[rows], done, self._kinds[rows]))
-        return rows[order], repetitions[order], done[order]
 
-    def _blocks(self, rows: Integers, each: Integers, done: Integers, repetitions: int) -> Blocks:
-        """Blocks of runs that lie side by side where they can share lanes, the longest first."""
-        kinds = self._kinds[rows]
-        changes = np.flatnonzero((np.diff(kinds) != 0) | (np.diff(done) != 0)) + 1
-        cuts = np.concatenate([[0], changes, [rows.size]]) if rows.size else np.zeros(1, dtype=np.int64)
-        begins = [np.zeros(0, dtype=np.int64)]
-        ends = [np.zeros(0, dtype=np.int64)]
-        for first, last in itertools.pairwise(cuts.tolist()):
-            problem = self._spec.grounds[self._grounds[rows[first]]].subjects[0].problem
-            cut = engine.cuts_of(last - first, engine.lines_of(problem) * lanes_of(problem))
-            begins.append(first + cut[:-1])
-            ends.append(first + cut[1:])
-        begin, end = np.concatenate(begins), np.concatenate(ends)
-        heads = rows[begin]
-        left = self._rounds[heads] - done[begin]
-        made = Blocks(
-            runs=rows * repetitions + each,
-            begins=begin,
-            ends=end,
-            rounds=left,
-            seconds=BLOCK_SECONDS + 1e-9 * left * self._nanoseconds[heads],
-            grounds=self._grounds[heads],
-            kinds=2 * self._kinds[heads] + (end - begin > 8),
-        )
-        return made.only(np.argsort(-made.seconds, kind="stable"))
+def wave_of(blocks: Blocks, slots: int, leg: float) -> Blocks:
+    """The blocks to be run next: those too long for one leg, no more than there are slots, and short ones beside them.
+
+    What has begun is thus brought to its end before more is begun, and few runs are half done at any moment.
+    """
+    long = np.flatnonzero(blocks.seconds > leg)
+    short = np.flatnonzero(blocks.seconds <= leg)
+    if long.size:
+        # As many as begin before the slots that are left have had a leg's time.
+        begins = np.cumsum(blocks.seconds[short]) - blocks.seconds[short]
+        short = short[begins < max(0, slots - long.size) * leg]
+    return blocks.only(np.concatenate([long[:slots], short]))
 
 
-def _joined(first: Blocks, second: Blocks) -> Blocks:
-    shifted = second._replace(begins=second.begins + first.runs.size, ends=second.ends + first.runs.size)
-    return Blocks(*(np.concatenate(pair) for pair in zip(first, shifted, strict=True)))
+def tasks_of(agenda: Agenda, wave: Blocks, slots: int, leg: float) -> Iterator[Task]:
+    """The tasks of a wave, each made when it is asked for."""
+    short = wave.seconds <= leg
+    enough = min(TASK_SECONDS, float(wave.seconds[short].sum()) / (TASKS_A_SLOT * slots))
+    piles: dict[int, tuple[float, list[list[Pending]]]] = {}
+    columns: Any = zip(wave.grounds.tolist(), wave.seconds.tolist(), strict=True)
+    for number, (ground, seconds) in enumerate(columns):
+        block = agenda.pending(wave, number)
+        if seconds > leg:
+            yield Task(ground, [block], alone=wave.size == 1)
+            continue
+        before, pile = piles.pop(ground, (0.0, []))
+        pile.append(block)
+        if before + seconds >= enough:
+            yield Task(ground, pile, alone=wave.size == 1)
+        else:
+            piles[ground] = before + seconds, pile
+    for ground, (_, pile) in piles.items():
+        yield Task(ground, pile, alone=wave.size == 1)

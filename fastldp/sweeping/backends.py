@@ -13,14 +13,14 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 
 from fastldp import engine
 from fastldp.errors import ArgumentError, BackendError, MissingExtraError
-from fastldp.sweeping.ground import Ground
-from fastldp.sweeping.packing import Task
+from fastldp.sweeping.agenda import Task
+from fastldp.sweeping.setting import Ground
 from fastldp.sweeping.work import Batch, complete
 from fastldp.validation import known_name
 
@@ -28,7 +28,6 @@ from fastldp.validation import known_name
 class Backend(ABC):
     """Runs tasks and gives back what came of them, in whatever order."""
 
-    name: ClassVar[str]
     lost: tuple[type[BaseException], ...] = ()
     """What is raised when a worker dies: its tasks are to be run again."""
 
@@ -77,13 +76,15 @@ class Futures(Backend):
     def _first(self, running: set[Any]) -> Any:
         """Wait for one of them."""
 
-    @abstractmethod
     def _outcome(self, done: Any) -> Batch:
         """What came of it."""
+        batch: Batch = done.result()
+        return batch
 
-    @abstractmethod
     def _cancel(self, running: set[Any]) -> None:
         """Give them up."""
+        for task in running:
+            task.cancel()
 
     def _lose(self) -> None:
         """A worker was lost, and perhaps data with it."""
@@ -91,8 +92,6 @@ class Futures(Backend):
 
 class Threads(Futures):
     """This process: kernels let go of Python's lock while they run."""
-
-    name = "threads"
 
     def __init__(self, grounds: Sequence[Ground], slots: int) -> None:
         super().__init__(grounds, slots)
@@ -120,14 +119,6 @@ class Threads(Futures):
     def _first(self, running: set[Any]) -> Any:
         return next(iter(wait(running, return_when=FIRST_COMPLETED).done))
 
-    def _outcome(self, done: Any) -> Batch:
-        batch: Batch = done.result()
-        return batch
-
-    def _cancel(self, running: set[Any]) -> None:
-        for task in running:
-            task.cancel()
-
     def close(self) -> None:
         # Those that are at work end at the next segment after a stop.
         self._pool.shutdown(cancel_futures=True)
@@ -136,7 +127,6 @@ class Threads(Futures):
 class Loky(Backend):
     """Processes of this machine, through joblib, which puts large arrays where all of them can read them."""
 
-    name = "loky"
     lost = (BrokenProcessPool,)
 
     def stream(self, tasks: Iterable[Task], stop: threading.Event, leg: float) -> Generator[Batch]:
@@ -164,13 +154,12 @@ class Loky(Backend):
 class Dask(Futures):
     """A Dask cluster at an address, or one of this machine's own."""
 
-    name = "dask"
-
     def __init__(self, grounds: Sequence[Ground], slots: int | None, address: str | None) -> None:
         if find_spec("distributed") is None:
             raise MissingExtraError("distributed", "dask")
         self._distributed: Any = import_module("distributed")
-        self._client = self._cluster = None
+        self._client: Any = None
+        self._cluster: Any = None
         self._data: list[Any] = []
         try:
             if address is None:
@@ -198,23 +187,16 @@ class Dask(Futures):
         super().__init__(grounds, found if slots is None else min(slots, found))
 
     def _send(self, task: Task, stop: threading.Event, leg: float) -> Any:
-        assert self._client is not None
         if not self._data:
             # They travel once to each worker, and tasks name them.
             self._data = self._client.scatter(list(self.grounds), broadcast=True, hash=False)
         return self._client.submit(complete, self._data[task.ground], task.blocks, seconds=leg, pure=False)
 
     def _first(self, running: set[Any]) -> Any:
-        assert self._client is not None
         with self._client.as_current():
             return next(iter(self._distributed.wait(list(running), return_when="FIRST_COMPLETED").done))
 
-    def _outcome(self, done: Any) -> Batch:
-        batch: Batch = done.result()
-        return batch
-
     def _cancel(self, running: set[Any]) -> None:
-        assert self._client is not None
         if running:
             self._client.cancel(list(running))
 
@@ -232,8 +214,6 @@ class Dask(Futures):
 class Ray(Futures):
     """A Ray cluster at an address, or one of this machine's own."""
 
-    name = "ray"
-
     def __init__(self, grounds: Sequence[Ground], slots: int | None, address: str | None) -> None:
         if find_spec("ray") is None:
             raise MissingExtraError("ray", "ray")
@@ -249,8 +229,7 @@ class Ray(Futures):
         self.lost = (self._ray.exceptions.WorkerCrashedError, self._ray.exceptions.ObjectLostError)
         found = int(self._ray.cluster_resources().get("CPU", 0))
         super().__init__(grounds, max(1, found if slots is None else min(slots, found)))
-        # In a list, for a reference that is an argument of its own is fetched anew for every task.
-        self._data = [[self._ray.put(ground)] for ground in grounds]
+        self._lose()
         self._complete = self._ray.remote(_complete_on_ray)
 
     def _send(self, task: Task, stop: threading.Event, leg: float) -> Any:
@@ -268,6 +247,7 @@ class Ray(Futures):
             self._ray.cancel(task)
 
     def _lose(self) -> None:
+        # In a list, for a reference that is an argument of its own is fetched anew for every task.
         self._data = [[self._ray.put(ground)] for ground in self.grounds]
 
     def close(self) -> None:

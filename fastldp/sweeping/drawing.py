@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Normalize
 
-    from fastldp.sweeping.means import Curve, Mean
+    from fastldp.sweeping.grouping import Curve, Mean
     from fastldp.sweeping.reading import Results
 
 # More curves than this nobody tells apart, whatever their colours.
@@ -57,7 +57,10 @@ def plot_results(
     for k, (line, name) in enumerate(zip(lines, names, strict=True)):
         color = _color(line.label, k + first, len(lines) + first, scale)
         if isinstance(line.means, list):
-            _bars(ax, line.means, x, color, name)
+            means = sorted(line.means, key=lambda mean: mean.label[x])
+            values, spreads = np.array([(mean.mean, mean.std) for mean in means]).T
+            places = [mean.label[x] for mean in means]
+            figures.bars(ax, places, values, spreads, color=color, marker="o", markersize=3, label=name)
         else:
             figures.band(ax, line.means.rounds, line.means.mean, line.means.std, color, name)
     ax.set_xlabel("communication round" if x == "round" else "rounds T" if x == "rounds" else x)
@@ -67,7 +70,10 @@ def plot_results(
     if scale is None:
         _legend(ax, ours)
     else:
-        _colour_bar(ax, lines, scale)
+        from matplotlib.cm import ScalarMappable
+
+        name = f"{next(iter(lines[0].label))} ({len(lines)} values)"
+        figures.figure_of(ax).colorbar(ScalarMappable(scale, "viridis"), ax=ax, label=name)
     return ax
 
 
@@ -102,15 +108,6 @@ def _refuse_too_many(count: int, names: Sequence[str]) -> None:
         )
 
 
-def _bars(ax: Axes, means: list[Mean], x: str, color: Any, name: str) -> None:
-    means.sort(key=lambda mean: mean.label[x])
-    places = [mean.label[x] for mean in means]
-    values, spreads = np.array([mean.mean for mean in means]), np.array([mean.std for mean in means])
-    # On a log axis the lower end of a bar must stay above zero.
-    bars = np.minimum(spreads, 0.99 * values), spreads
-    ax.errorbar(places, values, yerr=bars, color=color, marker="o", markersize=3, capsize=2, label=name)
-
-
 def _scale(labels: Sequence[Mapping[str, Any]]) -> Normalize | None:
     """The colours of many curves that differ in one number alone; None where names must tell them apart."""
     if len(labels) <= MOST_INSIDE or len(labels[0]) != 1:
@@ -132,16 +129,6 @@ def _color(label: Mapping[str, Any], k: int, count: int, scale: Normalize | None
     return f"C{k}" if count <= MOST_INSIDE else colormaps["turbo"]((k + 0.5) / count)
 
 
-def _colour_bar(ax: Axes, lines: Sequence[_Line], scale: Normalize) -> None:
-    from matplotlib.cm import ScalarMappable
-
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # axes made by subplots always have one
-    figure.colorbar(
-        ScalarMappable(scale, "viridis"), ax=ax, label=f"{next(iter(lines[0].label))} ({len(lines)} values)"
-    )
-
-
 def _legend(ax: Axes, ours: bool) -> None:
     """In the axes, or beside them where it is long; what does not fit there is counted."""
     handles, names = ax.get_legend_handles_labels()
@@ -157,10 +144,8 @@ def _legend(ax: Axes, ours: bool) -> None:
         # From the first to the last, evenly.
         chosen = np.linspace(0, len(names) - 1, MOST_BESIDE).round().astype(int).tolist()
         handles, names = [handles[k] for k in chosen], [names[k] for k in chosen]
-    figure = ax.get_figure(root=True)
-    assert figure is not None  # axes made by subplots always have one
     if ours:
-        figure.set_size_inches(6.8 + 0.07 * max(map(len, names)), 4.8)
+        figures.figure_of(ax).set_size_inches(6.8 + 0.07 * max(map(len, names)), 4.8)
     ax.legend(
         handles, names, title=title, frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0)
     )

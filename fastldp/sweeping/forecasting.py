@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from fastldp import engine
 from fastldp.kernels import rounds as kernels
+from fastldp.solve import check_jobs
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.agenda import Agenda, Blocks
 from fastldp.sweeping.backends import backend_of
-from fastldp.sweeping.ground import Ground
-from fastldp.sweeping.runner import COMMIT_SECONDS, bytes_of, check_jobs, duration, refuse_mixture, size, standings_of
+from fastldp.sweeping.runner import COMMIT_SECONDS, agenda_of, bytes_of, duration, size
+from fastldp.sweeping.setting import Ground
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.store import SettingRow, Store, Stored, real_path
 from fastldp.sweeping.work import FAILED, Batch, Leg, Pending, rehearse
@@ -60,22 +61,17 @@ class Forecast:
     """How many kernels had to be compiled for the trial; the sweep will find them."""
 
     def summary(self) -> str:
-        left = self.runs - self.found
-        trial = "by a short trial"
-        if self.compiled:
-            trial += f", for which {self.compiled} kernels were compiled"
+        compiled = f", for which {self.compiled} kernels were compiled" if self.compiled else ""
+        unfinished = [f"{n:,} {what}" for n, what in ((self.begun, "begun"), (self.failed, "failed")) if n]
+        also = f" ({', '.join(unfinished)})" if unfinished else ""
         rows = [
             ("settings", f"{self.settings:,}"),
-            ("runs", f"{self.runs:,}, of which {self.found:,} are in the file" + self._unfinished()),
-            ("to do", f"{left:,} runs in {self.blocks:,} blocks, {self.rounds:,} rounds"),
-            ("time", f"about {duration(self.seconds)} on {self.slots} cores, {trial}"),
+            ("runs", f"{self.runs:,}, of which {self.found:,} are in the file{also}"),
+            ("to do", f"{self.runs - self.found:,} runs in {self.blocks:,} blocks, {self.rounds:,} rounds"),
+            ("time", f"about {duration(self.seconds)} on {self.slots} cores, by a short trial{compiled}"),
             ("file", f"about {size(self.bytes)} more"),
         ]
         return "\n".join(f"  {name:<10} {text}" for name, text in rows)
-
-    def _unfinished(self) -> str:
-        parts = [f"{n:,} {what}" for n, what in ((self.begun, "begun"), (self.failed, "failed")) if n]
-        return f" ({', '.join(parts)})" if parts else ""
 
 
 class Pace(NamedTuple):
@@ -157,10 +153,7 @@ def forecast(
     began = time.perf_counter()
     read = specs.read(spec, given, quick=quick, synthetic=synthetic)
     target = real_path(path)
-    stored = Stored(target)
-    if not mix:
-        refuse_mixture(stored, read, target)
-    agenda = Agenda(read, standings_of(read, stored), retry=retry)
+    agenda = agenda_of(read, Stored(target), target, retry=retry, mix=mix)
     blocks = agenda.blocks()
     planning = time.perf_counter() - began
     slots = backend_of("threads", read.grounds, n_jobs, None).slots
@@ -194,53 +187,37 @@ def _measured(spec: Spec, agenda: Agenda, blocks: Blocks, slots: int, planning: 
             cold, warm = (_timed(partial(rehearse, ground, tried[0], 1)) for _ in range(2))
             if _compilations() == compiled:
                 loading += max(0.0, cold - warm)
-            trial = _Trial(ground, tried, blocks.rounds[some].tolist(), slots, pool)
-            paces[int(blocks.kinds[first])] = trial.pace()
-            batches += trial.batches
+            pace, made = _tried(ground, tried, blocks.rounds[some].tolist(), slots, pool)
+            paces[int(blocks.kinds[first])] = pace
+            batches += made
     return Measured(planning, loading, paces, *_writing(spec, batches))
 
 
-class _Trial:
-    """Blocks of one kind, run on all slots at once for so many rounds."""
+def _tried(
+    ground: Ground, blocks: Sequence[Sequence[Pending]], lengths: Sequence[int], slots: int, pool: ThreadPoolExecutor
+) -> tuple[Pace, list[Batch]]:
+    """Blocks of one kind and these lengths on all slots at once: what each takes by its rounds, and what it made."""
+    rounds, took = 1, _timed(partial(rehearse, ground, blocks[0], 1))
+    while rounds < lengths[0] and took < TRIAL_SECONDS:
+        rounds = min(lengths[0], 4 * rounds)
+        took = _timed(partial(rehearse, ground, blocks[0], rounds))
+    # Where all is done in no time, as many blocks as make the time long enough to be measured.
+    count = min(len(blocks), max(1, round(TRIAL_SECONDS / took)))
+    made: list[Batch] = []
 
-    def __init__(
-        self,
-        ground: Ground,
-        blocks: Sequence[Sequence[Pending]],
-        rounds: Sequence[int],
-        slots: int,
-        pool: ThreadPoolExecutor,
-    ) -> None:
-        self._ground, self._blocks, self._rounds = ground, blocks, rounds
-        self._slots, self._pool = slots, pool
-        self.batches: list[Batch] = []
-
-    def pace(self) -> Pace:
-        """What a block takes by its rounds."""
-        most, rounds = self._rounds[0], 1
-        took = _timed(partial(rehearse, self._ground, self._blocks[0], rounds))
-        while rounds < most and took < TRIAL_SECONDS:
-            rounds = min(most, 4 * rounds)
-            took = _timed(partial(rehearse, self._ground, self._blocks[0], rounds))
-        # Where all is done in no time, as many blocks as make the time long enough to be measured.
-        count = min(len(self._blocks), max(1, round(TRIAL_SECONDS / took)))
-        return Pace.through(self._together(-(-rounds // 8), count), self._together(rounds, count))
-
-    def _together(self, rounds: int, count: int) -> tuple[int, float]:
+    def together(rounds: int) -> tuple[int, float]:
         """Rounds, and the seconds of a block with all slots at work: the median, where there are blocks for three."""
-
-        def work(blocks: Sequence[Sequence[Pending]]) -> list[Batch]:
-            return [rehearse(self._ground, block, rounds) for block in blocks]
-
-        self.batches, took = [], []
+        made.clear()
+        spells = []
         for spell in range(min(3, count)):
-            blocks = self._blocks[spell:count:3]
+            some = blocks[spell:count:3]
             began = time.perf_counter()
-            made = list(self._pool.map(work, [blocks] * self._slots))
-            took.append((time.perf_counter() - began) / len(blocks))
-            self.batches += made[0]
-        reached = [min(rounds, most) for most in self._rounds[:count]]
-        return round(sum(reached) / count), statistics.median(took)
+            first, *_ = pool.map(lambda each: [rehearse(ground, block, rounds) for block in each], [some] * slots)
+            spells.append((time.perf_counter() - began) / len(some))
+            made.extend(first)
+        return round(sum(min(rounds, most) for most in lengths[:count]) / count), statistics.median(spells)
+
+    return Pace.through(together(-(-rounds // 8)), together(rounds)), made
 
 
 def _writing(spec: Spec, batches: Sequence[Batch]) -> tuple[Pace, Pace]:
@@ -251,9 +228,9 @@ def _writing(spec: Spec, batches: Sequence[Batch]) -> tuple[Pace, Pace]:
     ledgers = {key: ledger for batch in batches for key, ledger in batch.ledgers.items()}
     rounds = {setting.key: setting.timetable.rounds for setting in spec.settings if setting.key in ledgers}
     rows = {key: SettingRow(spec.cards[key], ledger, rounds[key]) for key, ledger in ledgers.items()}
-    few, many = (_written(some, rows) for some in (legs[:1], legs))
-    commits, folding = (Pace.through((1, a), (len(legs), b)) for a, b in zip(few, many, strict=True))
-    return commits, folding
+    (commit_one, fold_one), (commit_all, fold_all) = (_written(some, rows) for some in (legs[:1], legs))
+    count = len(legs)
+    return Pace.through((1, commit_one), (count, commit_all)), Pace.through((1, fold_one), (count, fold_all))
 
 
 def _written(legs: Sequence[Leg], rows: Mapping[str, SettingRow]) -> tuple[float, float]:

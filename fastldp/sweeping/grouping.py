@@ -1,8 +1,10 @@
-"""Runs that go together: those with the same values of some parameters, and what they differ in all the same."""
+"""Runs that go together: those with the same values of some parameters, what they differ in, and their means."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +12,7 @@ from numpy.typing import NDArray
 
 from fastldp.sweeping.parameters import Parameter
 
+Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # What data and methods were, where their names do not tell: named last, and only where nothing else differs.
@@ -21,6 +24,52 @@ class Group(NamedTuple):
 
     label: dict[str, Any]
     rows: Integers
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """The mean of a group of runs, of those that are not NaN."""
+
+    label: dict[str, Any]
+    runs: int
+    mean: float
+    std: float
+
+    @classmethod
+    def of(cls, label: dict[str, Any], values: Array) -> Mean:
+        there = values[~np.isnan(values)]
+        if there.size == 0:
+            return cls(label, 0, math.nan, math.nan)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cls(label, there.size, float(there.mean()), float(there.std()))
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return self.std / math.sqrt(self.runs - 1) if self.runs > 1 else math.nan
+
+    def cells(self) -> list[str]:
+        return [f"{self.runs:,}", f"{self.mean:.4g}", f"{self.std:.3g}", f"{self.error:.2g}"]
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """An error along the rounds, of a group of runs."""
+
+    label: dict[str, Any]
+    rounds: Integers = field(repr=False)
+    values: Array = field(repr=False)
+    """(runs, records)."""
+
+    @property
+    def mean(self) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):  # of runs that diverged
+            return np.asarray(self.values.mean(axis=0))
+
+    @property
+    def std(self) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(self.values.std(axis=0))
 
 
 def groups_of(parameters: Mapping[str, Parameter], settings: Integers, names: Sequence[str]) -> list[Group]:

@@ -11,7 +11,7 @@ import io
 import json
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
@@ -109,10 +109,6 @@ class Ragged(NamedTuple):
         np.cumsum([len(row) for row in rows], out=starts[1:])
         return cls(np.concatenate(rows).astype(dtype, copy=False) if rows else np.zeros(0, dtype), starts)
 
-    @classmethod
-    def empty(cls, rows: int, dtype: Any = np.float64) -> Ragged:
-        return cls(np.zeros(0, dtype), np.zeros(rows + 1, dtype=np.int64))
-
     @property
     def lengths(self) -> NDArray[np.int64]:
         return np.diff(self.starts)
@@ -129,6 +125,12 @@ class Ragged(NamedTuple):
         found = np.full(rows.size, np.nan)
         found[end > begin] = self.values[end[end > begin] - 1]
         return found
+
+
+def optimality(consensus: Values, distance: Values) -> Values:
+    """The sum of both, which may overflow of a run that diverged."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(consensus + distance)
 
 
 def spans(begins: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -152,18 +154,11 @@ class File:
             sealed = sealing.opened(memoryview(self._map), self.let_go)
             self._bytes = sealed.content
             self._file = h5py.File(_Window(self._bytes), "r")
-            self._check()
+            _refuse_foreign(self.path, self._file.attrs, "install another")
             self.in_order = bool(self._file.attrs["sorted"])
             """Whether settings and runs lie in their order already."""
             self.damage = self._damage(sealed.damaged) if sealed.damaged else ""
             """What was found damaged and was made again from parity, in words."""
-
-    def _check(self) -> None:
-        if self._file.attrs.get("format") != FORMAT:
-            raise FileFormatError(f"{self.path}: an HDF5 file, but not one of fastldp sweep; choose another name")
-        schema = int(self._file.attrs["schema"])
-        if schema != SCHEMA:
-            raise FileFormatError(f"{self.path}: its schema is {schema}, this fastldp knows {SCHEMA}; install another")
 
     @property
     def runs(self) -> int:
@@ -187,7 +182,8 @@ class File:
     def rows(self, table: str, name: str) -> Ragged:
         """A long column; one that is not there has nothing in any row."""
         if name not in self._file[table]:
-            return Ragged.empty(self.runs if table == "runs" else self.settings, RAGGED[table][name])
+            count = self.runs if table == "runs" else self.settings
+            return Ragged(np.zeros(0, RAGGED[table][name]), np.zeros(count + 1, dtype=np.int64))
         return Ragged(self._array(f"{table}/{name}/values"), self._array(f"{table}/{name}/starts"))
 
     def let_go(self) -> None:
@@ -267,17 +263,8 @@ class _Window(io.RawIOBase):
     def __init__(self, content: memoryview) -> None:
         self._content, self._position = content, 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._position = offset + (0, self._position, len(self._content))[whence]
-        return self._position
-
-    def tell(self) -> int:
         return self._position
 
     def readinto(self, buffer: Any) -> int:
@@ -309,13 +296,19 @@ def _refuse_unsealed(path: str) -> None:
     """Raise where a file is of another program, or of an fastldp that did not seal."""
     try:
         with h5py.File(path, "r", locking=False) as file:
-            form, schema = file.attrs.get("format"), file.attrs.get("schema")
+            attributes = dict(file.attrs)
     except (OSError, RuntimeError, KeyError, ValueError):
         return
-    if form != FORMAT:
+    # One of ours that has lost its seal is damaged.
+    if attributes.get("format") != FORMAT or attributes.get("schema") == 1:
+        _refuse_foreign(path, attributes, "choose another name")
+
+
+def _refuse_foreign(path: str, attributes: Mapping[str, Any], remedy: str) -> None:
+    if attributes.get("format") != FORMAT:
         raise FileFormatError(f"{path}: an HDF5 file, but not one of fastldp sweep; choose another name")
-    if schema == 1:
-        raise FileFormatError(f"{path}: its schema is 1, this fastldp knows {SCHEMA}; choose another name")
+    if (schema := int(attributes["schema"])) != SCHEMA:
+        raise FileFormatError(f"{path}: its schema is {schema}, this fastldp knows {SCHEMA}; {remedy}")
 
 
 @contextmanager
@@ -336,27 +329,19 @@ def _readable(path: str) -> Iterator[None]:
 def write(file: io.RawIOBase, tables: Tables, *, in_order: bool = False) -> None:
     """A whole file, sealed; long columns are written a window at a time. In order, readers need not sort it."""
     with h5py.File(file, "w") as root:
-        root.attrs["privacy"] = about_privacy(tables.texts("parameters"))
+        root.attrs["privacy"] = f"{warning_of_noise(tables.texts('parameters'))} {PROMISE}".strip()
         root.attrs["format"], root.attrs["schema"], root.attrs["sorted"] = FORMAT, SCHEMA, in_order
         for name in SETTING_TEXTS:
             _put(root, f"settings/{name}", tables.texts(name))
         for name in SETTING_RAGGED:
-            _put_rows(root, f"settings/{name}", tables.rows("settings", name), SETTING_RAGGED[name])
+            _put_rows(root, tables, "settings", name)
         for name, dtype in RUN_NUMBERS.items():
             numbers = tables.numbers(name).astype(dtype, copy=False)
             _put(root, f"runs/{name}", numbers.astype(OUTCOME_TYPE) if name == "outcome" else numbers)
-        ends = {
-            name: _put_rows(root, f"runs/{name}", tables.rows("runs", name), RUN_RAGGED[name]) for name in RUN_RAGGED
-        }
-        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-            _put(root, "runs/optimality", ends["consensus"] + ends["distance"])
+        ends = {name: _put_rows(root, tables, "runs", name) for name in RUN_RAGGED}
+        _put(root, "runs/optimality", optimality(ends["consensus"], ends["distance"]))
         _put(root, "sessions", texts(tables.sessions))
     sealing.seal(file)
-
-
-def about_privacy(parameters: Values) -> str:
-    """What the root of a file says first: whether its noise can be taken off again, and what its ledgers promise."""
-    return f"{warning_of_noise(parameters)} {PROMISE}".strip()
 
 
 def warning_of_noise(parameters: Values) -> str:
@@ -382,8 +367,9 @@ def _filters(name: str, size: int) -> dict[str, Any]:
     return {"compression": "gzip", "compression_opts": 1, "shuffle": True} if pays else {}
 
 
-def _put_rows(root: h5py.File, name: str, rows: Rows, dtype: Any) -> Values:
+def _put_rows(root: h5py.File, tables: Tables, table: str, column: str) -> Values:
     """Write a long column, unless it is empty; the last number of each row, NaN of an empty one."""
+    name, dtype, rows = f"{table}/{column}", RAGGED[table][column], tables.rows(table, column)
     lengths = rows.lengths
     starts = np.concatenate([[0], np.cumsum(lengths)])
     last = np.full(lengths.size, np.nan)

@@ -96,7 +96,8 @@ class Merged:
         heads = self._pieces[np.cumsum(lengths) - lengths]
         standing = np.append(order[alone], [union.standing for union in unions]).astype(np.int64)
         places = np.lexsort((piece["begin"][heads], piece["repetition"][heads], setting[heads]))
-        moved, self._row_of = _reordered(np.arange(self._pieces.size), lengths, places)
+        moved = spans((np.cumsum(lengths) - lengths)[places], lengths[places])
+        self._row_of = np.repeat(np.arange(places.size), lengths[places])
         self._pieces, self._repeated = self._pieces[moved], np.concatenate(repeated).astype(np.int64)[moved]
         heads, self._standing = heads[places], standing[places]
         self.count = heads.size
@@ -172,22 +173,20 @@ class Merged:
         if name in OF_ROUNDS:
             return Gathered(sources, self._pieces, self._row_of, self.count, self._repeated_values(sources))
         if name == "memory":
-            return Gathered(sources, *self._remembered(sources), self.count)
+            return Gathered(sources, *self._checkpoints(sources), self.count)
         return Gathered(sources, self._standing, np.arange(self.count), self.count)
 
     def _repeated_values(self, sources: Sequence[Ragged]) -> Indices:
         """How many of the first numbers of each piece other pieces of its row have."""
-        values = np.zeros(self._pieces.size, dtype=np.int64)
-        if self._repeated.any():
-            lengths = _end_to_end([source.lengths for source in sources], np.int64)[self._pieces]
-            records = _end_to_end([file.rows("runs", "consensus").lengths for file in self.files], np.int64)
-            # A record has one number, or as many as a model has.
-            each = lengths // np.maximum(records[self._pieces], 1)
-            values = self._repeated * each
-        return values
+        if not self._repeated.any():
+            return self._repeated
+        lengths = _end_to_end([source.lengths for source in sources], np.int64)[self._pieces]
+        records = _end_to_end([file.rows("runs", "consensus").lengths for file in self.files], np.int64)
+        # A record has one number, or as many as a model has.
+        return np.asarray(self._repeated * (lengths // np.maximum(records[self._pieces], 1)))
 
-    def _remembered(self, sources: Sequence[Ragged]) -> tuple[Indices, Indices]:
-        """Of rows that may go on, a piece that left a memory behind where the row ends."""
+    def _checkpoints(self, sources: Sequence[Ragged]) -> tuple[Indices, Indices]:
+        """Of rows that may go on, a piece that left a checkpoint where the row ends."""
         lengths = _end_to_end([source.lengths for source in sources], np.int64)
         ends = self._all_numbers("round")
         over = np.isin(self._all_numbers("outcome")[self._standing], _OVER)
@@ -223,16 +222,18 @@ class Gathered:
     @property
     def lengths(self) -> Indices:
         found = np.zeros(self.count, dtype=np.int64)
-        np.add.at(found, self.rows, self._lengths())
+        np.add.at(found, self.rows, self._places[1])
         return found
 
-    def _lengths(self) -> Indices:
-        """Of what is picked."""
+    @cached_property
+    def _places(self) -> tuple[Indices, Indices]:
+        """Where what is picked begins in its source, and how long it is."""
+        begins = _end_to_end([source.starts[:-1] for source in self.sources], np.int64)[self.picked]
         lengths = _end_to_end([source.lengths for source in self.sources], np.int64)[self.picked]
-        return lengths if self.without is None else lengths - self.without
+        return (begins, lengths) if self.without is None else (begins + self.without, lengths - self.without)
 
     def windows(self) -> Iterator[Values]:
-        lengths = self._lengths()
+        lengths = self._places[1]
         ends = np.cumsum(lengths)
         begin = 0
         while begin < self.picked.size:
@@ -252,18 +253,9 @@ class Gathered:
         return Ragged(self._taken(slice(None)), starts)
 
     def _taken(self, which: slice) -> Values:
-        picked = self.picked[which]
+        begins, lengths = (column[which] for column in self._places)
         borders = np.cumsum([0] + [source.starts.size - 1 for source in self.sources])
-        source_of = np.searchsorted(borders, picked, side="right") - 1
-        lengths = np.zeros(picked.size, dtype=np.int64)
-        begins = np.zeros(picked.size, dtype=np.int64)
-        for k in np.unique(source_of):
-            mine = source_of == k
-            starts = self.sources[k].starts
-            begins[mine] = starts[picked[mine] - borders[k]]
-            lengths[mine] = starts[picked[mine] - borders[k] + 1] - begins[mine]
-        if self.without is not None:
-            begins, lengths = begins + self.without[which], lengths - self.without[which]
+        source_of = np.searchsorted(borders, self.picked[which], side="right") - 1
         targets = np.cumsum(lengths) - lengths
         taken = np.empty(int(lengths.sum()), dtype=self.sources[0].values.dtype if self.sources else np.float64)
         for k in np.unique(source_of):
@@ -315,12 +307,6 @@ def uncovered(target: File, sources: Sequence[File]) -> int:
         fits &= ~at_its_end | (_STANDING[there["outcome"][row]] >= _STANDING[piece["outcome"]])
         lacking += int((~fits).sum())
     return lacking
-
-
-def _reordered(items: Indices, lengths: Indices, places: Indices) -> tuple[Indices, Indices]:
-    """Groups of items, end to end, in another order; and the group of each."""
-    begins = np.cumsum(lengths) - lengths
-    return items[spans(begins[places], lengths[places])], np.repeat(np.arange(places.size), lengths[places])
 
 
 def _end_to_end(columns: Sequence[Values], dtype: Any) -> Values:

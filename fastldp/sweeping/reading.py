@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from fastldp import html
 from fastldp.errors import ArgumentError, MissingExtraError
-from fastldp.sweeping.grouping import Group, differing, groups_of, telling
+from fastldp.sweeping.grouping import Curve, Group, Mean, differing, groups_of, telling
 from fastldp.sweeping.layout import (
     MEASURED,
     OUTCOMES,
@@ -21,14 +22,13 @@ from fastldp.sweeping.layout import (
     RECORDED,
     RUN_NUMBERS,
     SETTING_TEXTS,
+    optimality,
     spans,
     warning_of_noise,
 )
-from fastldp.sweeping.loaded import Loaded
-from fastldp.sweeping.means import Curve, Mean, filled
 from fastldp.sweeping.merging import Merged
-from fastldp.sweeping.parameters import matches, refuse_unknown_texts, shown
-from fastldp.sweeping.run import Run
+from fastldp.sweeping.parameters import Parameter, matches, refuse_unknown_texts, shown
+from fastldp.sweeping.run import Loaded, Run
 from fastldp.sweeping.store import files_of
 from fastldp.sweeping.work import COMPLETED, RUNNING
 from fastldp.validation import known_name
@@ -103,22 +103,20 @@ class Results:
 
     def where(self, **wanted: Any) -> Results:
         """The runs whose parameters have these values; a list allows several, a function says yes or no."""
-        known = self._loaded.parameters
-        outcomes, repetitions = [*OUTCOMES], np.unique(self._loaded.numbers("repetition")).tolist()
+        repetitions, repetition = np.unique(self._loaded.numbers("repetition"), return_inverse=True)
+        of_runs = {
+            "repetition": Parameter(repetitions.tolist(), repetition),
+            "outcome": Parameter([*OUTCOMES], self._loaded.numbers("outcome")),
+        }
+        known = self._loaded.parameters | of_runs
         keep = np.ones(len(self), dtype=bool)
         for name, value in wanted.items():
-            known_name("where", name, sorted({*known, "repetition", "outcome"}))
-            there = {"outcome": outcomes, "repetition": repetitions}.get(name) or known[name].values
-            refuse_unknown_texts(name, value, there)
-            if name in ("repetition", "outcome"):
-                found, each = np.unique(self._loaded.numbers(name)[self._rows], return_inverse=True)
-                values = found.tolist() if name == "repetition" else [OUTCOMES[code] for code in found]
-                keep &= np.array([matches(one, value) for one in values], dtype=bool)[each]
-            else:
-                fits = [matches(one, value) for one in known[name].values]
-                # A function that takes numbers alone is not asked about None where every run has one.
-                fits.append(bool((known[name].numbers < 0).any()) and matches(None, value))
-                keep &= np.array(fits, dtype=bool)[known[name].numbers][self._settings]
+            parameter = known[known_name("where", name, sorted(known))]
+            refuse_unknown_texts(name, value, parameter.values)
+            fits = [matches(one, value) for one in parameter.values]
+            # A function that takes numbers alone is not asked about None where every run has one.
+            fits.append(bool((parameter.numbers < 0).any()) and matches(None, value))
+            keep &= np.array(fits, dtype=bool)[parameter.numbers][self._rows if name in of_runs else self._settings]
         return Results(self._loaded, self._rows[keep])
 
     def made_by(self, settings: Mapping[str, int]) -> Results:
@@ -139,26 +137,29 @@ class Results:
         columns["outcome"] = self._outcomes
         columns["round"] = self._loaded.numbers("round")[self._rows]
         columns["seconds"] = self._loaded.numbers("seconds")[self._rows]
-        for name in RECORDED:
+        for name in (*RECORDED, "optimality"):
             columns[name] = self._last(name)
-        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-            columns["optimality"] = columns["consensus"] + columns["distance"]
         return columns
 
-    def _last(self, name: str) -> Array:
-        return self._loaded.rows("runs", name).last(self._rows)
+    def _last(self, measure: str) -> Array:
+        """What runs recorded last; NaN of those that recorded nothing."""
+        if measure == "optimality":
+            return optimality(self._last("consensus"), self._last("distance"))
+        return self._loaded.rows("runs", measure).last(self._rows)
 
     def records(self) -> dict[str, NDArray[Any]]:
         """A row a run and recorded round, tidy: parameters, repetition, round, errors, objective."""
         table = self.table()
         counts = self._loaded.rows("runs", "consensus").lengths[self._rows]
         columns = {name: np.repeat(table[name], counts) for name in (*self.parameters, "repetition", "outcome")}
-        planned = self._loaded.rows("settings", "rounds")
-        columns["round"] = planned.values[spans(planned.starts[self._settings], counts)]
+        columns["round"] = self._planned(counts)
         along = {name: self._along(name, counts) for name in RECORDED}
-        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-            columns["optimality"] = along["consensus"] + along["distance"]
-        return columns | along
+        return columns | {"optimality": optimality(along["consensus"], along["distance"])} | along
+
+    def _planned(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The first so many rounds that were to be recorded of each run, end to end."""
+        planned = self._loaded.rows("settings", "rounds")
+        return np.asarray(planned.values[spans(planned.starts[self._settings], counts)])
 
     def _along(self, name: str, counts: NDArray[np.int64]) -> Array:
         """What was recorded in so many rounds of each run, end to end; NaN of runs that did not record it."""
@@ -219,11 +220,8 @@ class Results:
         which is averaged over. Without a `measure` it is what the runs are judged by: the optimality, or of networks
         the test accuracy.
         """
-        measure = self._measure(measure)
-        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-            found = self._last("consensus") + self._last("distance") if measure == "optimality" else self._last(measure)
         # What a run that diverged recorded last says nothing of its end.
-        ends = np.where(self._outcomes == COMPLETED, found, np.nan)
+        ends = np.where(self._outcomes == COMPLETED, self._last(self._measure(measure)), np.nan)
         return [Mean.of(group.label, ends[group.rows]) for group in self._groups(by, over)]
 
     def curves(self, *by: str, measure: str | None = None, over: Sequence[str] = ()) -> list[Curve]:
@@ -245,8 +243,7 @@ class Results:
     def _matrix(self, measure: str, rows: NDArray[np.int64], length: int) -> Array:
         """(runs, records): what some of the runs recorded, and NaN where they ended early."""
         if measure == "optimality":
-            with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-                return self._matrix("consensus", rows, length) + self._matrix("distance", rows, length)
+            return optimality(self._matrix("consensus", rows, length), self._matrix("distance", rows, length))
         ragged, places = self._loaded.rows("runs", measure), self._rows[rows]
         counts = ragged.lengths[places]
         values = np.full((rows.size, length), np.nan)
@@ -267,19 +264,15 @@ class Results:
             import xarray
         except ImportError:
             raise MissingExtraError("xarray", "tables") from None
-        runs = list(self)
-        longest = max((run.rounds.size for run in runs), default=0)
-        table = self.table()
-        data = {
-            name: (
-                ("run", "record"),
-                np.array([filled(getattr(run, name), longest) for run in runs]).reshape(len(runs), longest),
-            )
-            for name in (*MEASURES, "round")
-        }
+        every, table = np.arange(len(self)), self.table()
+        counts = self._loaded.rows("runs", "consensus").lengths[self._rows]
+        longest = int(counts.max(initial=0))
+        found = {name: self._matrix(name, every, longest) for name in MEASURES}
+        found["round"] = np.full((len(self), longest), np.nan)
+        found["round"][np.arange(longest) < counts[:, None]] = self._planned(counts)
         kept = (*self.parameters, "repetition", "outcome", "seconds")
-        coordinates = {name: ("run", table[name]) for name in kept}
-        return xarray.Dataset(data, coords=coordinates)
+        data = {name: (("run", "record"), values) for name, values in found.items()}
+        return xarray.Dataset(data, coords={name: ("run", table[name]) for name in kept})
 
     def summary(self, *, whole: bool = False) -> str:
         """Outcomes, what varies, and the mean final error of each setting, as an aligned table.
@@ -287,34 +280,27 @@ class Results:
         Of more than forty settings the first and the last are shown; with `whole` all of them.
         """
         warning = warning_of_noise(self._loaded.texts("parameters"))
-        secret = [warning] if warning else []
-        heads, first, left_out, last = self._mean_table(whole)
-        widths = [max(len(row[k]) for row in [heads, *first, *last]) for k in range(len(heads))]
-
-        def aligned(row: list[str]) -> str:
-            return "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-
-        between = [f"  ... {left_out:,} more ..."] if left_out else []
-        table = [*map(aligned, [heads, *first]), *between, *map(aligned, last)]
-        return "\n".join([*secret, self._counts(), "", *table])
+        heads, rows, left_out = self._mean_table(whole)
+        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+        lines = ["  " + "  ".join(map(str.rjust, row, widths)) for row in (heads, *rows)]
+        if left_out:
+            lines.insert(1 + FIRST_ROWS, f"  ... {left_out:,} more ...")
+        return "\n".join([*([warning] if warning else []), self._counts(), "", *lines])
 
     def _counts(self) -> str:
         there = {name: int((self._outcomes == name).sum()) for name in OUTCOMES}
         counts = ", ".join(f"{count:,} {name}" for name, count in there.items() if count)
         return f"{len(self):,} runs of {np.unique(self._settings).size:,} settings: {counts or 'none'}"
 
-    def _mean_table(self, whole: bool) -> tuple[list[str], list[list[str]], int, list[list[str]]]:
-        """The table of means: its heads, its first rows, how many are left out, and its last rows."""
+    def _mean_table(self, whole: bool) -> tuple[list[str], list[list[str]], int]:
+        """The table of means: its heads, its rows, and how many are left out after FIRST_ROWS."""
         judged = self._judged()
-        means = self.means(measure=judged)
         heads = [*self._telling, "runs", judged, "± std", "± error"]
-        short = not whole and len(means) > MOST_ROWS
-        first, last = (means[:FIRST_ROWS], means[-LAST_ROWS:]) if short else (means, [])
-        cells = [
-            [[*(shown(value) for value in mean.label.values()), *mean.cells()] for mean in part]
-            for part in (first, last)
-        ]
-        return heads, cells[0], len(means) - len(first) - len(last), cells[1]
+        means = self.means(measure=judged)
+        left_out = 0 if whole or len(means) <= MOST_ROWS else len(means) - FIRST_ROWS - LAST_ROWS
+        told = means[:FIRST_ROWS] + means[-LAST_ROWS:] if left_out else means
+        rows = [[*map(shown, mean.label.values()), *mean.cells()] for mean in told]
+        return heads, rows, left_out
 
     def _judged(self) -> str:
         """What runs are compared by: networks have no optimum, so by accuracy, or else by loss."""
@@ -326,9 +312,10 @@ class Results:
         return f"Results({len(self):,} runs of {np.unique(self._settings).size:,} settings)"
 
     def _repr_html_(self) -> str:
-        heads, first, left_out, last = self._mean_table(whole=False)
-        between = [[f"... {left_out:,} more ..."]] if left_out else []
-        return html.table([*first, *between, *last], heads, caption=self._counts())
+        heads, rows, left_out = self._mean_table(whole=False)
+        if left_out:
+            rows.insert(FIRST_ROWS, [f"... {left_out:,} more ..."])
+        return html.table(rows, heads, caption=self._counts())
 
     def plot(
         self,
@@ -358,7 +345,6 @@ class Results:
             found.update(f"{name} {column.shape} {column.dtype}".encode())
             found.update(np.ascontiguousarray(column).data.cast("B") if column.size else b"")
         for table, names in RAGGED.items():
-            for name in names:
-                for array in loaded.rows(table, name):
-                    found.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+            for array in itertools.chain.from_iterable(loaded.rows(table, name) for name in names):
+                found.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
         return found.hexdigest()

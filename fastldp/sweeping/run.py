@@ -1,9 +1,11 @@
-"""One run of a sweep, as its file has it."""
+"""The runs of a file of results and its parts, read column by column as they are asked for."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -12,12 +14,37 @@ from numpy.typing import NDArray
 from fastldp import html
 from fastldp.errors import StoreError
 from fastldp.privacy.ledger import Ledger
-from fastldp.sweeping.layout import OUTCOMES
-from fastldp.sweeping.loaded import Loaded
-from fastldp.sweeping.parameters import shown
+from fastldp.sweeping.layout import OUTCOMES, Ragged, optimality
+from fastldp.sweeping.merging import Merged
+from fastldp.sweeping.parameters import Parameter, flat, shown
 from fastldp.sweeping.store import ledger_fields
 
 Array = NDArray[np.float64]
+
+
+class Loaded:
+    """All that a file and its parts hold."""
+
+    def __init__(self, merged: Merged) -> None:
+        self.merged = merged
+        # Not methods that are cached, for those would keep what nobody holds any more.
+        self.numbers = cache(merged.numbers)
+        self.texts = cache(merged.texts)
+        self.rows: Callable[[str, str], Ragged] = cache(lambda table, name: merged.rows(table, name).ragged())
+
+    @cached_property
+    def sessions(self) -> list[bytes]:
+        return self.merged.sessions
+
+    @cached_property
+    def parameters(self) -> dict[str, Parameter]:
+        """Every parameter; where settings differ in data or version alone, those too."""
+        texts = self.texts("parameters").tolist()
+        settings = (flat(json.loads(text)) for text in texts)
+        if np.unique(self.texts("identity")).size < len(texts):
+            provenances = map(json.loads, self.texts("provenance").tolist())
+            settings = (setting | provenance for setting, provenance in zip(settings, provenances, strict=True))
+        return Parameter.of_all(settings, len(texts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,20 +57,26 @@ class Run:
     def __repr__(self) -> str:
         parameters = self.parameters
         where = f"{parameters['method']} on {parameters['data']}, rounds = {parameters['rounds']:,}"
-        return f"Run({where}, repetition {self.repetition}, {self.outcome} at round {self._round:,})"
+        return f"Run({where}, repetition {self.repetition}, {self._ended})"
 
     def _repr_html_(self) -> str:
-        ended = [("repetition", str(self.repetition)), ("outcome", f"{self.outcome} at round {self._round:,}")]
+        ended = [
+            ("repetition", str(self.repetition)),
+            ("outcome", f"{self.outcome} at round {self._number('round'):,}"),
+        ]
         last = [("optimality, last", f"{self.optimality[-1]:.4g}")] if self.rounds.size else []
         return html.table([*((name, shown(value)) for name, value in self.parameters.items()), *ended, *last])
 
     @property
-    def _round(self) -> int:
-        return int(self._loaded.numbers("round")[self._row])
+    def _ended(self) -> str:
+        return f"{self.outcome} at round {self._number('round'):,}"
+
+    def _number(self, name: str) -> Any:
+        return self._loaded.numbers(name)[self._row].item()
 
     @property
     def _setting(self) -> int:
-        return int(self._loaded.numbers("setting")[self._row])
+        return int(self._number("setting"))
 
     def _column(self, name: str) -> NDArray[Any]:
         return self._loaded.rows("runs", name).row(self._row)
@@ -56,12 +89,12 @@ class Run:
 
     @property
     def repetition(self) -> int:
-        return int(self._loaded.numbers("repetition")[self._row])
+        return int(self._number("repetition"))
 
     @property
     def outcome(self) -> str:
         """``"completed"``, ``"diverged"`` or ``"failed"``."""
-        return OUTCOMES[self._loaded.numbers("outcome")[self._row]]
+        return OUTCOMES[self._number("outcome")]
 
     @property
     def message(self) -> str:
@@ -94,8 +127,7 @@ class Run:
     @property
     def optimality(self) -> Array:
         """Consensus + distance, at the recorded rounds."""
-        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-            return np.asarray(self.consensus + self.distance)
+        return optimality(self.consensus, self.distance)
 
     @property
     def objective(self) -> Array:
@@ -139,11 +171,11 @@ class Run:
     @property
     def seconds(self) -> float:
         """Its share of the time its blocks took."""
-        return float(self._loaded.numbers("seconds")[self._row])
+        return float(self._number("seconds"))
 
     @property
     def provenance(self) -> dict[str, Any]:
         """Versions, machine, date and specification it was made by, with the data's fingerprint."""
-        session: dict[str, Any] = json.loads(self._loaded.sessions[self._loaded.numbers("session")[self._row]])
+        session: dict[str, Any] = json.loads(self._loaded.sessions[self._number("session")])
         data: dict[str, Any] = json.loads(self._loaded.texts("provenance")[self._setting])
         return session | data

@@ -18,20 +18,20 @@ from typing import Any
 
 import numpy as np
 
+import fastldp as fl
+from fastldp.bars import Progress
 from fastldp.disk import free_bytes
 from fastldp.errors import BackendError, StoreError
-from fastldp.solve import stop_on_interrupt
+from fastldp.solve import check_jobs, stop_on_interrupt
 from fastldp.sweeping import backends
 from fastldp.sweeping import spec as specs
-from fastldp.sweeping.agenda import Agenda
+from fastldp.sweeping.agenda import Agenda, tasks_of, wave_of
 from fastldp.sweeping.backends import Backend, backend_of
-from fastldp.sweeping.packing import tasks_of, wave_of
-from fastldp.sweeping.progress import Progress
 from fastldp.sweeping.sealing import PAGES_A_PARITY
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.store import SettingRow, Standings, Store, Stored, parts_of, real_path
 from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING, Batch, Leg, rehearse
-from fastldp.validation import integer, real
+from fastldp.validation import real
 
 # How long a run may go on before what it has is written: what a kill can lose.
 LEG_SECONDS = 10.0
@@ -70,7 +70,8 @@ class Report:
         return not (self.missing or self.unsound or self.diverged or self.failed)
 
     def summary(self) -> str:
-        did = [f"{n:,} {what}" for n, what in self._outcomes() if n]
+        made = {COMPLETED: self.completed, DIVERGED: self.diverged, FAILED: self.failed}
+        did = [f"{count:,} {outcome}" for outcome, count in made.items() if count]
         lines = [
             f"{self.path}: {self.runs:,} runs wanted, {self.found:,} found; "
             + (", ".join(did) if did else "none was finished" if self.missing else "nothing was left to do")
@@ -85,9 +86,6 @@ class Report:
         if self.missing:
             lines.append(f"{self.missing:,} are still missing; the same command goes on from here")
         return "\n".join(lines)
-
-    def _outcomes(self) -> list[tuple[int, str]]:
-        return [(self.completed, COMPLETED), (self.diverged, DIVERGED), (self.failed, FAILED)]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -164,9 +162,7 @@ def sweep(
         raise StoreError(f"{target}: there are results already; resume=True adds to them, or choose another file")
     session = _session(read, backend)
     with Store(target, session=session, lock=lock, shared=shared) as store, stop_on_interrupt() as stop:
-        if not mix:
-            refuse_mixture(store.stored, read, target)
-        agenda = Agenda(read, standings_of(read, store.stored), retry=retry)
+        agenda = agenda_of(read, store.stored, target, retry=retry, mix=mix)
         found, resumed = agenda.wanted - len(agenda), agenda.begun
         unsound = agenda.count(DIVERGED) + (0 if retry else agenda.count(FAILED))
         _refuse_full_disk(read, agenda, target)
@@ -246,7 +242,11 @@ def _drive(worker: Backend, agenda: Agenda, writer: _Writer, stop: threading.Eve
             with closing(worker.stream(tasks, stop, leg)) as batches:
                 for batch in batches:
                     losses = 0
-                    _take(batch, writer, stop)
+                    try:
+                        writer.take(batch)
+                    except BaseException:
+                        stop.set()  # nobody will take what the others are at
+                        raise
         except worker.lost as error:
             losses += 1
             bar.tell(f"a worker was lost ({type(error).__name__}); its blocks are run again")
@@ -258,32 +258,21 @@ def _drive(worker: Backend, agenda: Agenda, writer: _Writer, stop: threading.Eve
         writer.commit()
 
 
-def _take(batch: Batch, writer: _Writer, stop: threading.Event) -> None:
-    try:
-        writer.take(batch)
-    except BaseException:
-        stop.set()  # nobody will take what the others are at
-        raise
-
-
 def standings_of(spec: Spec, stored: Stored) -> Standings:
     """What a file has of the runs that are wanted."""
     return stored.standings([setting.key for setting in spec.settings], spec.repetitions)
 
 
-def check_jobs(n_jobs: Any) -> None:
-    if n_jobs is not None:
-        integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
-
-
-def refuse_mixture(stored: Stored, spec: Spec, path: Path) -> None:
-    for card, before in stored.strangers(spec.cards):
+def agenda_of(spec: Spec, stored: Stored, path: Path, *, retry: bool, mix: bool) -> Agenda:
+    """What is missing of the runs that are wanted; the same runs of other data are refused, unless they may mix."""
+    for card, before in [] if mix else stored.strangers(spec.cards):
         what = "the data" if before["fingerprint"] != card.provenance["fingerprint"] else "the method's version"
         runs = f"{json.dumps(card.parameters['method'])} on {json.dumps(card.parameters['data'])}"
         raise StoreError(
             f"{path}: it has the runs of {runs} already, but {what} differed then; choose another file, or let both "
             "stand in this one (--mix, mix=True)"
         )
+    return Agenda(spec, standings_of(spec, stored), retry=retry)
 
 
 def _refuse_full_disk(spec: Spec, agenda: Agenda, path: Path) -> None:
@@ -324,7 +313,7 @@ def _session(spec: Spec, backend: str) -> dict[str, Any]:
     """What made the runs, for whoever reads them later."""
     return {
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "fastldp": _own_version(),
+        "fastldp": fl.__version__,
         "python": platform.python_version(),
         "packages": dict(_packages()),
         "backend": backend,
@@ -336,12 +325,6 @@ def _session(spec: Spec, backend: str) -> dict[str, Any]:
 def _packages() -> Mapping[str, str]:
     """Versions, looked for once, for that takes milliseconds."""
     return {name: version(name) for name in ("numpy", "numba", "scipy", "h5py", "joblib")}
-
-
-def _own_version() -> str:
-    import fastldp
-
-    return fastldp.__version__
 
 
 def duration(seconds: float) -> str:

@@ -40,7 +40,7 @@ class Source:
     def images(self) -> tuple[Any, ...]:
         """Images and labels, and those of a test where there are any, or where some are held out for one."""
         A, b, *test = self.fetch()
-        images, labels = A.toarray() if sparse.issparse(A) else np.asarray(A), np.asarray(b)
+        images, labels = rows_of(A, dense=True), np.asarray(b)
         held_out = self.parameters.get("held_out", 0)
         if held_out >= len(images):
             raise ArgumentError("held_out", held_out, f"the data have only {len(images):,} rows; hold out fewer")
@@ -65,12 +65,16 @@ class Source:
         A, b = self.fetch()[:2]
         first = slice(self._rows(A.shape[0]))
         A, b = A[first], b[first]
-        dense = self.parameters["dense"]
-        if dense is None:
-            dense = not sparse.issparse(A) or A.nnz >= DENSE_FROM * A.shape[0] * A.shape[1]
-        if dense:
-            return (A.toarray() if sparse.issparse(A) else np.asarray(A)), b
-        return sparse.csr_array(A), b
+        return rows_of(A, dense=self.parameters["dense"]), b
+
+
+def rows_of(A: Any, *, dense: bool | None = None) -> Any:
+    """Rows as they are asked for; by default dense where that is faster."""
+    if dense is None:
+        dense = not sparse.issparse(A) or A.nnz >= DENSE_FROM * A.shape[0] * A.shape[1]
+    if not dense:
+        return sparse.csr_array(A)
+    return A.toarray() if sparse.issparse(A) else np.asarray(A)
 
 
 def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, ...]], folder: Path, table: Table) -> Source:

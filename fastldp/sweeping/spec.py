@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,13 +28,13 @@ from fastldp.problem import Problem
 from fastldp.recording import Every, Final, Timetable, timetable
 from fastldp.regularizers import Regularizer
 from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_delta, warn_of_dominance, warn_of_sampler
+from fastldp.sweeping.agenda import Shape, shape_of
 from fastldp.sweeping.document import Document, Table
-from fastldp.sweeping.ground import Ground
 from fastldp.sweeping.making import LOSSES, METHODS, REGULARIZERS, kind_of, made, parameters_of
-from fastldp.sweeping.packing import Shape, shape_of
 from fastldp.sweeping.setting import (
     FROM_OS,
     Card,
+    Ground,
     Provenance,
     Setting,
     Subject,
@@ -169,10 +169,11 @@ class _Reader:
         self.settings: list[Setting] = []
         self.cards: dict[str, Card] = {}
         self.shapes: dict[str, Shape] = {}
-        self._records: dict[tuple[int, int, bool], tuple[Timetable, Wanted]] = {}
+        self._record = cache(self._record_of)
         self._shapes: dict[tuple[Any, ...], Shape] = {}
         self._known_shapes: dict[Shape, Shape] = {}
-        self._provenances: dict[tuple[str, int], Provenance] = {}
+        # One for all settings that have it in common.
+        self._provenance = cache(lambda fingerprint, version: Provenance(fingerprint=fingerprint, version=version))
 
     def spec(self) -> Spec:
         with self.root.blame():
@@ -209,12 +210,10 @@ class _Reader:
         quick = Table(self.document, ("quick",), self.document.small)
         quick.know(ROOT_KEYS)
         own = [kind for table in self.document.tables("method") for kind in self._kinds(table).values()]
-        parameters = (name for kind in (*METHODS.values(), *own) for name in parameters_of(kind))
-        every_method = ("name", "rounds", *dict.fromkeys(parameters))
         known = {name: kind.keys for name, kind in KINDS.items()} | {
             "data": Source.KEYS,
             "budget": BUDGET_KEYS,
-            "method": every_method,
+            "method": method_keys((*METHODS.values(), *own)),
             "record": RECORD_KEYS,
             "noise": NOISE_KEYS,
         }
@@ -224,10 +223,6 @@ class _Reader:
                 path = ("quick", name, k) if isinstance(found, list) else ("quick", name)
                 if isinstance(values, dict):
                     Table(self.document, path, values).know(known[name])
-
-    def _root_axis(self, key: str, default: Any) -> list[Any]:
-        choices = Table(self.document, (), {key: self.root.values.get(key, default)}).choices((key,))
-        return [choice[key] for choice in choices]
 
     def _tables(self, name: str, known: tuple[str, ...]) -> list[tuple[Table, dict[str, Any]]]:
         """Every choice of every table of a name, with the table to blame."""
@@ -262,8 +257,7 @@ class _Reader:
         everywhere: tuple[int, ...] | None = None
         for table in self.document.tables("method"):
             kinds = self._kinds(table)
-            known = ("name", "rounds", *dict.fromkeys(name for kind in kinds.values() for name in parameters_of(kind)))
-            for choice in table.choices(known):
+            for choice in table.choices(method_keys(kinds.values())):
                 kind = kinds[choice.pop("name", "PrimalDual")]
                 with table.blame():
                     if isinstance(choice.get("prior"), dict):
@@ -272,7 +266,7 @@ class _Reader:
                         horizons = self._horizons([choice.pop("rounds")])
                     else:
                         with self.root.blame():
-                            everywhere = everywhere or self._horizons(self._root_axis("rounds", None))
+                            everywhere = everywhere or self._horizons(self.root.axis("rounds"))
                         horizons = everywhere
                     found.append(_Tried(table, self._made(table, kind, choice), horizons))
         if not found:
@@ -291,26 +285,23 @@ class _Reader:
         return tuple(integer("rounds", T, remedy, at_least=1, at_most=MOST_ROUNDS) for T in values)
 
     def _noises(self) -> list[Noise]:
-        common = self._common_noise()
+        table = self._only_table("noise", "have their noise")
+        table.know(NOISE_KEYS)
+        common = table.flag("common", default=False)
         remedy = f'give a whole number from 0 to 2**63 − 1, or "{FROM_OS}" for keys that nobody knows'
-        seeds = self._root_axis("seed", 0)
+        seeds = self.root.axis("seed", 0)
         if common and FROM_OS in seeds:
             self.document.refuse(("noise", "common"), f'noise in common needs seeds, and seed = "{FROM_OS}" has none')
         with self.root.blame():
             whole = [s if s == FROM_OS else integer("seed", s, remedy, at_least=0, at_most=2**63 - 1) for s in seeds]
         return [Noise(None if seed == FROM_OS else seed, common) for seed in whole]
 
-    def _common_noise(self) -> bool:
-        tables = self.document.tables("noise")
-        if len(tables) > 1:
-            tables[1].refuse("", "all runs have their noise in one way: write one table [noise]")
-        common = False
-        for table in tables:
-            table.know(NOISE_KEYS)
-            common = table.values.get("common", False)
-            if not isinstance(common, bool):
-                table.refuse("common", "give true or false")
-        return common
+    def _only_table(self, name: str, what: str) -> Table:
+        """A table that there is once, or none, which is empty."""
+        first, *others = self.document.tables(name) or [Table(self.document, (name,), {})]
+        if others:
+            others[0].refuse("", f"all runs {what} in one way: write one table [{name}]")
+        return first
 
     def _made(self, table: Table, kind: Any, choice: dict[str, Any]) -> Any:
         with table.blame("name"):
@@ -358,7 +349,7 @@ class _Reader:
                     warn_of_sampler(outline.complete().ledger)
                 if not warned:  # once for a problem and a budget
                     warned = warn_of_dominance(problem, outline.factors)
-                recorded, wanted = self._record(rounds, problem)
+                recorded, wanted = self._record(rounds, problem.n, problem.has_optimum)
                 shape = self._shape(terms, outline, recorded)
                 provenance = self._provenance(problem.fingerprint, tried.method.version)
                 for noise in noises:
@@ -381,10 +372,6 @@ class _Reader:
             # Equal shapes are one object: there are few, and a sweep has many settings.
             self._shapes[alike] = self._known_shapes.setdefault(shape, shape)
         return self._shapes[alike]
-
-    def _provenance(self, fingerprint: str, version: int) -> Provenance:
-        """One for all settings that have it in common."""
-        return self._provenances.setdefault((fingerprint, version), {"fingerprint": fingerprint, "version": version})
 
     @contextmanager
     def _blame(self, budget: Table | None, method: Table) -> Iterator[None]:
@@ -458,56 +445,44 @@ class _Reader:
             "regularizer": described(problem.regularizer),
         }
 
-    def _record(self, rounds: int, problem: Composite) -> tuple[Timetable, Wanted]:
-        if (rounds, problem.n, problem.has_optimum) not in self._records:
-            self._records[rounds, problem.n, problem.has_optimum] = self._record_of(rounds, problem)
-        return self._records[rounds, problem.n, problem.has_optimum]
-
-    def _record_of(self, rounds: int, problem: Composite) -> tuple[Timetable, Wanted]:
-        found = self.document.tables("record")
-        # Without an optimum there would be no error to record, so measures are.
-        measured = not problem.has_optimum
-        if not found:
-            return timetable(None, rounds, problem.n), Wanted("default", objective=measured, models=False)
-        if len(found) > 1:
-            found[1].refuse("", "all runs are recorded in one way: write one table [record]")
-        table = found[0]
+    def _record_of(self, rounds: int, workers: int, has_optimum: bool) -> tuple[Timetable, Wanted]:
+        table = self._only_table("record", "are recorded")
         values = table.values
         if "messages" in values:
             table.refuse("messages", "a sweep does not keep messages; solve(record=Messages(worker)) does")
         table.know(RECORD_KEYS)
-        for key in ("final", "objective", "models"):
-            if not isinstance(values.get(key, False), bool):
-                table.refuse(key, "give true or false")
-        ways = [key for key in ("every", "rounds", "final") if key in values and values[key] is not False]
+        # Without an optimum there would be no error to record, so measures are.
+        objective, models = table.flag("objective", default=not has_optimum), table.flag("models", default=False)
+        ways = [key for key in ("every", "rounds") if key in values and values[key] is not False]
+        ways += ["final"] if table.flag("final", default=False) else []
         if len(ways) > 1:
             table.refuse(ways[1], f"{ways[0]} says already which rounds to record")
         record: Any = None
+        words = "default"
         with table.blame("every", "rounds"):
             if ways == ["every"]:
-                record = Every(values["every"])
+                record, words = Every(values["every"]), f"every {values['every']}"
             elif ways == ["final"]:
-                record = Final()
+                record, words = Final(), "final"
             elif ways == ["rounds"]:
-                record = self._within(table, values["rounds"], rounds)
-            way = ways[0] if ways else "default"
-            words = {
-                "every": f"every {values.get('every')}",
-                "rounds": f"rounds {digest(repr(values.get('rounds')))[:8]}",
-            }
-            wanted = Wanted(words.get(way, way), values.get("objective", measured), values.get("models", False))
-            return timetable(record, rounds, problem.n), wanted
+                record = self._within(table, rounds)
+                words = f"rounds {digest(repr(values['rounds']))[:8]}"
+            return timetable(record, rounds, workers), Wanted(words, objective, models)
 
-    def _within(self, table: Table, wanted: Any, rounds: int) -> Any:
+    def _within(self, table: Table, rounds: int) -> Any:
         """Of the listed rounds those a horizon has; it must have one."""
-        wanted = Table(self.document, table.path, {"rounds": wanted}).choices(("rounds",))
-        wanted = [one["rounds"] for one in wanted]
+        wanted = table.axis("rounds")
         for one in wanted:
             integer("rounds", one, "give rounds from 1 on, a list or a range of them", at_least=1)
         kept = [one for one in wanted if one <= rounds]
         if not kept:
             raise ArgumentError("rounds", wanted, f"a horizon of {rounds} rounds has none of them")
         return kept
+
+
+def method_keys(kinds: Iterable[Any]) -> tuple[str, ...]:
+    """The keys that a table [[method]] of these may have."""
+    return "name", "rounds", *dict.fromkeys(name for kind in kinds for name in parameters_of(kind))
 
 
 def plain_values(choice: dict[str, Any]) -> dict[str, Any]:

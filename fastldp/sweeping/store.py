@@ -14,6 +14,7 @@ import os
 import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +26,6 @@ from fastldp.describing import canonical
 from fastldp.errors import ArgumentError, DamagedError, DamageWarning, StoreError
 from fastldp.sweeping import layout
 from fastldp.sweeping.layout import OUTCOMES, RAGGED, File, Ragged, Tables, texts
-from fastldp.sweeping.lock import Lock
 from fastldp.sweeping.merging import Merged, uncovered
 from fastldp.sweeping.setting import Card
 from fastldp.sweeping.work import COMPLETED, DIVERGED, Leg
@@ -45,7 +45,7 @@ class Standings(NamedTuple):
     """A number of OUTCOMES, or NOTHING where nothing is stored."""
     done: NDArray[np.int64]
     """The rounds."""
-    memories: dict[tuple[int, int], NDArray[np.float64]]
+    checkpoints: dict[tuple[int, int], NDArray[np.float64]]
     """What runs that may go on need for it."""
 
 
@@ -58,9 +58,9 @@ class Stored:
         self._settings = {name: merged.texts(name) for name in ("key", "identity", "provenance")}
         whole = np.flatnonzero(merged.whole)
         self._runs = {name: merged.numbers(name)[whole] for name in ("setting", "repetition", "outcome", "round")}
-        memory = merged.rows("runs", "memory").ragged()
-        remembered = np.flatnonzero(memory.lengths[whole])
-        self._memories = {row: memory.row(whole[row]).copy() for row in remembered.tolist()}
+        kept = merged.rows("runs", "memory").ragged()
+        there = np.flatnonzero(kept.lengths[whole])
+        self._checkpoints = {row: kept.row(whole[row]).copy() for row in there.tolist()}
         self.damaged = any(file.damage for file in files)
 
     def standings(self, keys: Sequence[str], repetitions: int) -> Standings:
@@ -74,8 +74,8 @@ class Stored:
         ours = (row >= 0) & (repetition < repetitions)
         outcome[row[ours], repetition[ours]] = self._runs["outcome"][ours]
         done[row[ours], repetition[ours]] = self._runs["round"][ours]
-        memories = {(int(row[k]), int(repetition[k])): memory for k, memory in self._memories.items() if ours[k]}
-        return Standings(outcome, done, memories)
+        checkpoints = {(int(row[k]), int(repetition[k])): kept for k, kept in self._checkpoints.items() if ours[k]}
+        return Standings(outcome, done, checkpoints)
 
     def strangers(self, cards: Mapping[str, Card]) -> list[tuple[Card, dict[str, Any]]]:
         """Settings that are stored with the same parameters, but of other data or another version of the method."""
@@ -108,7 +108,7 @@ class Store:
         self._mode = disk.SHARED if shared else disk.PRIVATE
         self._session = dict(session)
         self._name, self._count = secrets.token_hex(6), 0
-        self._lock = Lock(self.folder / "lock") if lock else None
+        self._lock = disk.Lock(self.folder / "lock") if lock else None
 
     def __enter__(self) -> Store:
         if self.path.exists():
@@ -170,11 +170,9 @@ class Store:
         there = Stored(self.path).standings(keys, outcome.shape[1])
         over = np.isin(outcome, [OUTCOMES.index(COMPLETED), OUTCOMES.index(DIVERGED)])
         absent = (outcome != NOTHING) & (there.outcome == NOTHING)
-        lacking = int((absent | (over & (there.outcome != outcome))).sum())
-        if lacking:
-            raise StoreError(
-                f"{self.path}: {lacking:,} runs that were finished are not in it; keep it, and report this"
-            )
+        if lacking := int((absent | (over & (there.outcome != outcome))).sum()):
+            told = f"{lacking:,} runs that were finished are not in it"
+            raise StoreError(f"{self.path}: {told}; keep it, and report this")
 
     def _merge(self, parts: Sequence[Path], target: Path, *, in_order: bool = False) -> None:
         """Parts, and the target where it is there, into the target; then the parts are removed."""
@@ -238,15 +236,10 @@ def files_of(path: str | os.PathLike[str]) -> list[File]:
         if parts == parts_of(path):
             break
     for name, file in found:
-        if file is None:
-            _tell(f"{name}: damaged beyond repair; the runs it had are missing, and a sweep makes them again")
-        elif file.damage:
-            _tell(file.damage)
+        beyond = f"{name}: damaged beyond repair; the runs it had are missing, and a sweep makes them again"
+        if damage := beyond if file is None else file.damage:
+            warnings.warn(damage, DamageWarning, stacklevel=3)
     return [file for _, file in found if file is not None]
-
-
-def _tell(damage: str) -> None:
-    warnings.warn(damage, DamageWarning, stacklevel=4)
 
 
 def _main(path: Path) -> File:
@@ -283,22 +276,20 @@ class _Legs:
         return texts([_text(name, key, row).encode() for key, row in self._settings])
 
     def numbers(self, name: str) -> NDArray[Any]:
-        return np.array([self._number(name, leg) for leg in self._legs])
-
-    def _number(self, name: str, leg: Leg) -> float:
-        if name == "setting":
-            return self._place[leg.key]
-        if name == "session":
-            return self._machines.index(leg.machine)
-        if name == "outcome":
-            return OUTCOMES.index(leg.outcome)
-        number: float = getattr(leg, "end" if name == "round" else name)
-        return number
+        of_leg: dict[str, Callable[[Leg], float]] = {
+            "setting": lambda leg: self._place[leg.key],
+            "round": lambda leg: leg.end,
+            "outcome": lambda leg: OUTCOMES.index(leg.outcome),
+            "session": lambda leg: self._machines.index(leg.machine),
+        }
+        return np.array([*map(of_leg.get(name, attrgetter(name)), self._legs)])
 
     def rows(self, table: str, name: str) -> Ragged:
         found: list[NDArray[Any]]
-        if table == "settings":
-            found = [row.rounds if name == "rounds" else _variances(row) for _, row in self._settings]
+        if name == "rounds":
+            found = [row.rounds for _, row in self._settings]
+        elif name == "variances":
+            found = [EMPTY if row.ledger is None else row.ledger["shape"] for _, row in self._settings]
         elif name == "message":
             found = [np.frombuffer(leg.message.encode(), np.uint8) for leg in self._legs]
         else:
@@ -316,11 +307,6 @@ def _text(name: str, key: str, row: SettingRow) -> str:
     return row.card.identity if name == "identity" else row.card.text
 
 
-def _variances(row: SettingRow) -> NDArray[np.float64]:
-    shape: NDArray[np.float64] = EMPTY if row.ledger is None else row.ledger["shape"]
-    return shape
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         # One number stands for all workers where they agree.
@@ -329,17 +315,15 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _restored(value: Any) -> Any:
+    if isinstance(value, dict):
+        return np.full(value["of"], value["every"])
+    return np.array(value) if isinstance(value, list) else value
+
+
 def ledger_fields(text: bytes, variances: NDArray[np.float64]) -> dict[str, Any] | None:
     """What `Ledger.from_dict` takes, from what was written."""
     found = json.loads(text)
     if found is None:
         return None
-    restored = {
-        name: np.full(value["of"], value["every"])
-        if isinstance(value, dict)
-        else np.array(value)
-        if isinstance(value, list)
-        else value
-        for name, value in found.items()
-    }
-    return restored | {"shape": variances}
+    return {name: _restored(value) for name, value in found.items()} | {"shape": variances}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import signal
@@ -19,8 +20,7 @@ from fastldp.block import NEVER, Block, Lane, Runs
 from fastldp.measures import measured
 from fastldp.noise import identity
 from fastldp.recording import Timetable
-from fastldp.sweeping.ground import Ground
-from fastldp.sweeping.setting import Setting
+from fastldp.sweeping.setting import Ground, Setting
 
 Array = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class Pending(NamedTuple):
     setting: Setting
     repetition: int
     done: int = 0
-    memory: Array | None = None
+    checkpoint: Array | None = None
 
 
 class Leg(NamedTuple):
@@ -51,7 +51,7 @@ class Leg(NamedTuple):
     seconds: float
     machine: str
     columns: dict[str, Array]
-    """consensus, distance, what the problem measures, models, x and memory; those that there are."""
+    """consensus, distance, what the problem measures, models, x and the checkpoint (memory); those that there are."""
 
 
 class Batch(NamedTuple):
@@ -59,8 +59,11 @@ class Batch(NamedTuple):
 
     legs: list[Leg]
     ledgers: dict[str, dict[str, Any] | None]
-    rounds: int
-    """Run-rounds done."""
+
+    @property
+    def rounds(self) -> int:
+        """Run-rounds done."""
+        return sum(leg.end - leg.begin for leg in self.legs)
 
 
 def complete(
@@ -81,13 +84,19 @@ def complete(
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if parent not in (0, os.getpid()):
         _leave_with(parent)
-    legs: list[Leg] = []
-    ledgers: dict[str, dict[str, Any] | None] = {}
+    batch = Batch([], {})
     for block in blocks:
         if stop is not None and stop.is_set():
             break
-        legs += _complete(ground, block, ledgers, seconds=seconds, threads=threads, stop=stop)
-    return Batch(legs, ledgers, sum(leg.end - leg.begin for leg in legs))
+        _complete(ground, block, batch, seconds=seconds, threads=threads, stop=stop)
+    return batch
+
+
+def rehearse(ground: Ground, runs: Sequence[Pending], rounds: int) -> Batch:
+    """Run a block for no more than so many rounds, as `complete` does; what it needs is compiled then."""
+    batch = Batch([], {})
+    _complete(ground, runs, batch, most=rounds)
+    return batch
 
 
 @lru_cache(maxsize=1)
@@ -104,65 +113,60 @@ def _leave_with(parent: int) -> None:
 
 def _complete(
     ground: Ground,
-    mates: Sequence[Pending],
-    ledgers: dict[str, Any],
+    pending: Sequence[Pending],
+    batch: Batch,
     *,
-    seconds: float,
-    threads: int,
-    stop: threading.Event | None,
+    seconds: float = math.inf,
+    threads: int = 1,
+    stop: threading.Event | None = None,
     most: int = NEVER,
-) -> list[Leg]:
-    began = time.perf_counter()
+) -> None:
+    """Run one block, and add what came of it to the batch."""
+    began, done = time.perf_counter(), pending[0].done
+    legs, ledgers = batch
     try:
-        lanes, limit = _lanes(ground, mates)
+        lanes, limit = _lanes(ground, pending)
         block = Block(ground.samples, lanes)
-        if mates[0].done:
-            block.carry_on(mates[0].done, [mate.memory for mate in mates if mate.memory is not None])
-        _advance(block, min(limit, mates[0].done + most), seconds, threads, stop)
+        if done:
+            block.carry_on(done, [run.checkpoint for run in pending if run.checkpoint is not None])
+        _advance(block, min(limit, done + most), seconds, threads, stop)
     except Exception as error:  # it is kept with the runs it befell, and the sweep goes on
         message = f"{type(error).__name__}: {error}"
-        ledgers.update({mate.setting.key: None for mate in mates if mate.setting.key not in ledgers})
-        return [
-            Leg(mate.setting.key, mate.repetition, mate.done, mate.done, FAILED, message, 0.0, machine(), {})
-            for mate in mates
-        ]
-    for mate, lane in zip(mates, lanes, strict=True):
-        # A ledger may be as long as its run: it is handed over once, with the first rounds.
-        ledger = lane.runs.schedule.ledger if mate.done == 0 else None
-        ledgers[mate.setting.key] = ledgers.get(mate.setting.key) or (ledger and ledger.to_dict())
+        for run in pending:
+            ledgers.setdefault(run.setting.key, None)
+            legs.append(Leg(run.setting.key, run.repetition, done, done, FAILED, message, 0.0, machine(), {}))
+        return
     going = [number for number, lane in enumerate(lanes) if not lane.runs.over(lane.repetition)]
-    memories = dict(zip(going, block.memories(going), strict=True)) if going else {}
-    each = (time.perf_counter() - began) / len(mates)
-    with np.errstate(over="ignore"):  # of runs that diverged
-        return [
-            _leg(mate, lane, memories.get(number), each)
-            for number, (mate, lane) in enumerate(zip(mates, lanes, strict=True))
-            if lane.runs.done[lane.repetition] > mate.done or lane.runs.over(lane.repetition)
-        ]
+    checkpoints = dict(zip(going, block.memories(going), strict=True)) if going else {}
+    each = (time.perf_counter() - began) / len(pending)
+    for number, (run, lane) in enumerate(zip(pending, lanes, strict=True)):
+        if ledgers.get(run.setting.key) is None:
+            ledger = lane.runs.schedule.ledger
+            # It may be as long as its run: it is handed over once, with the first rounds.
+            ledgers[run.setting.key] = None if ledger is None or done else ledger.to_dict()
+        if lane.runs.done[lane.repetition] > done or number not in checkpoints:
+            legs.append(_leg(run, lane, checkpoints.get(number), each))
 
 
-def _lanes(ground: Ground, mates: Sequence[Pending]) -> tuple[list[Lane], int]:
+def _lanes(ground: Ground, pending: Sequence[Pending]) -> tuple[list[Lane], int]:
     """The runs of a block, and the round until which memory allows them to be recorded."""
     by_setting: dict[str, list[Pending]] = {}
-    for mate in mates:
-        by_setting.setdefault(mate.setting.key, []).append(mate)
-    problem = ground.subjects[0].problem
-    window = max(1, MOST_BYTES // (8 * len(mates) * problem.d))
-    begin = mates[0].done
+    for run in pending:
+        by_setting.setdefault(run.setting.key, []).append(run)
+    begin, window = pending[0].done, max(1, MOST_BYTES // (8 * len(pending) * ground.subjects[0].problem.d))
     # All end where the first of them has recorded all it may.
     end = min(_last(mine[0].setting.timetable, begin, window) for mine in by_setting.values())
     places: dict[tuple[str, int], Lane] = {}
     for key, mine in by_setting.items():
         setting = mine[0].setting
-        subject = ground.subjects[setting.subject]
-        timetable = _between(setting.timetable, begin, end)
-        about = subject.problem, setting.method, setting.budget, setting.rounds, subject.start
+        problem, start, optimum = ground.subjects[setting.subject]
+        about = problem, setting.method, setting.budget, setting.rounds, start
         # A run that goes on without a seed has a new key for its other rounds: noise is addressed, so that is as good.
-        keys = setting.noise.keys((mate.repetition for mate in mine), partial(identity, *about))
+        keys = setting.noise.keys((run.repetition for run in mine), partial(identity, *about))
         schedule = ground.schedule(setting).noised(setting.noise.origin)
-        runs = Runs(subject.problem, schedule, subject.start, keys, timetable, subject.optimum)
-        places |= {(key, mate.repetition): Lane(runs, row) for row, mate in enumerate(mine)}
-    return [places[mate.setting.key, mate.repetition] for mate in mates], end
+        runs = Runs(problem, schedule, start, keys, _between(setting.timetable, begin, end), optimum)
+        places |= {(key, run.repetition): Lane(runs, row) for row, run in enumerate(mine)}
+    return [places[run.setting.key, run.repetition] for run in pending], end
 
 
 def _last(timetable: Timetable, begin: int, window: int) -> int:
@@ -195,36 +199,30 @@ def _advance(block: Block, limit: int, seconds: float, threads: int, stop: threa
     block.close()
 
 
-def _leg(mate: Pending, lane: Lane, memory: Array | None, seconds: float) -> Leg:
+@np.errstate(over="ignore")  # of runs that diverged
+def _leg(run: Pending, lane: Lane, checkpoint: Array | None, seconds: float) -> Leg:
     runs, row = lane
     failed = int(runs.failed[row])
     # A run that diverged is noticed at the end of a segment, which depends on its neighbours: it ends where it failed.
     end = failed or int(runs.done[row])
-    outcome = DIVERGED if failed else COMPLETED if memory is None else RUNNING
+    outcome = DIVERGED if failed else COMPLETED if checkpoint is None else RUNNING
     reached = slice(0, int(np.searchsorted(runs.timetable.rounds, end, side="right")))
     scale = float(runs.optimum @ runs.optimum) or 1.0
     columns = {"consensus": runs.consensus[row, reached], "distance": runs.distance[row, reached] / scale}
     models = runs.means[row, reached]
-    if mate.setting.wanted.objective:
+    if run.setting.wanted.objective:
         columns |= measured(models, runs.problem.measures, runs.problem.measure)
-    if mate.setting.wanted.models:
+    if run.setting.wanted.models:
         columns["models"] = models.ravel()
     if outcome == COMPLETED:
         columns["x"] = np.add.reduce(runs.workers[row]) / runs.problem.n
-    elif memory is not None:
-        columns["memory"] = memory
+    elif checkpoint is not None:
+        columns["memory"] = checkpoint
     message = f"the average model was not finite at round {failed:,}" if failed else ""
-    return Leg(mate.setting.key, mate.repetition, mate.done, end, outcome, message, seconds, machine(), columns)
+    return Leg(run.setting.key, run.repetition, run.done, end, outcome, message, seconds, machine(), columns)
 
 
 @lru_cache(maxsize=1)
 def machine() -> str:
     """The machine this process runs on."""
     return f"{platform.node()}, {platform.processor() or platform.machine()}, {platform.platform()}"
-
-
-def rehearse(ground: Ground, mates: Sequence[Pending], rounds: int) -> Batch:
-    """Run a block for no more than so many rounds, as `complete` does; what it needs is compiled then."""
-    ledgers: dict[str, dict[str, Any] | None] = {}
-    legs = _complete(ground, mates, ledgers, seconds=float("inf"), threads=1, stop=None, most=rounds)
-    return Batch(legs, ledgers, sum(leg.end - leg.begin for leg in legs))

@@ -54,7 +54,8 @@ class Extensible:
         # A class that a process cannot import, as one of a notebook, travels by value, if at all.
         if is_ours(type(self)) or type(self).__module__ == "__main__" or "<locals>" in type(self).__qualname__:
             return super().__reduce_ex__(protocol)
-        return _arrived, (name_of(type(self)), _code_once(type(self)), dict(self.__dict__))
+        kind: Any = type(self)
+        return _arrived, (name_of(kind), _code_once(kind), dict(self.__dict__))
 
     @classmethod
     def fields(cls) -> Fields:
@@ -153,7 +154,7 @@ def code_of(kind: type) -> str:
 
 
 @cache
-def _code_once(kind: type) -> str:
+def _code_once(kind: Any) -> str:
     return code_of(kind)
 
 

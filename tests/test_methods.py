@@ -70,7 +70,7 @@ def anchored(case: Any, deviations: Any, rounds: int, repetition: int, step: flo
                 weighted = case.loss, case.shards[i], y, 1.0, float(deviations[i]), at, True, np.inf
                 y = y - step * (naive.released_gradient(*weighted) + case.l2 * y + pull * (y - x))
             ends.append(y)
-        x = sum(ends) / n
+        x = np.mean(ends, axis=0)
     return x
 
 

@@ -202,7 +202,7 @@ class Method(Extensible):
         """(names, n): those that formulas find in `run`, of each worker."""
         values, n = self.values(program), program.problem.n
         for name in self.of_workers:
-            if np.shape(values.get(name)) != (n,):
+            if np.shape(values.get(name, 0)) != (n,):
                 raise ExtensionError(type(self), f"values() must give {name!r}, an array of the {n} workers' numbers")
         return np.array([values[name] for name in self.of_workers]).reshape(-1, n)
 

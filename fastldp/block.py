@@ -19,8 +19,9 @@ from fastldp import blas
 from fastldp.composite import Composite
 from fastldp.extending import said_of
 from fastldp.forking import parallel_kernels_run
-from fastldp.kernels import gradient, metrics, privatize, rounds
+from fastldp.kernels import gradient, privatize, rounds
 from fastldp.kernels.barrier import barrier
+from fastldp.kernels.calling import lay
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.methods import Method, State, acts_of
 from fastldp.kernels.network import Network
@@ -39,6 +40,8 @@ ROUNDS_LAID = 1024
 # So many records are made at most before they are handed out to their runs.
 MOST_RECORDS, MOST_RECORD_BYTES = 512, 16 * 2**20
 NEVER = 2**63 - 1
+# What a call is about takes some 5,000 bytes.
+LAID_BYTES = 2**14
 # Arrays of fewer numbers lie side by side in one, each from a cache line on: there are many, and each alone costs.
 SMALL_ARRAY = 1024
 
@@ -148,6 +151,8 @@ class Block:
     def __init__(self, samples: Samples, lanes: Sequence[Lane], *, alone: bool = False) -> None:
         self.samples = samples
         self._unused: NDArray[Any] = np.zeros(0)
+        self._memory = aligned_zeros((LAID_BYTES,), np.uint8)
+        self._calls: rounds.Calls | None = None
         self.alone = alone or not lanes[0].runs.problem.lanes_of_runs
         self._shares = _shares(lanes)
         self._kinds = [share.runs for share in self._shares]
@@ -271,7 +276,7 @@ class Block:
             acts=0,
             does=method.does(),
             local_steps=self.program.local_steps,
-            coins=int(method.coins),
+            coins=0,
             numbers=self.stack([*program.method.numbers_of(program).values()] for program in programs),
             of_rounds=self.zeros(0, len(method.of_rounds)),
             of_workers=self.stack(program.method.worker_numbers_of(program) for program in programs),
@@ -359,10 +364,7 @@ class Block:
             seen = self._transcript(self.program.early_releases, 1)
             laid = self._lay(0, 1)
             release = self.release._replace(deviations=laid.deviations[:1])
-            with self._samples(1) as samples:
-                common = self.state, samples, self.objective, self.method, release, seen
-                records = rounds.Records(self._optimum, *self._records)
-                rounds.run_serial(np.array([-1, 0]), _in_turn(self.problem), barrier(1), *common, records)
+            self._call(np.array([-1, 0]), self.method, release, seen, threads=1)
             self._keep(0, 0, seen)
         first, last = np.searchsorted(self._recorded, [begin, end], side="right")
         recorded = self._recorded[first:last]
@@ -386,18 +388,22 @@ class Block:
         seen = self._transcript(self.program.local_steps * (end - begin), end - begin)
         if len(self._records[0]) < ends.size - 1:
             self._records = self._arrays_for(ends.size - 1)
-        records = rounds.Records(self._optimum, *self._records)
-        cuts = self._cuts(threads) if threads > 1 else _in_turn(self.problem)
-        with self._samples(cuts.size - 1) as samples:
-            common = cuts, barrier(cuts.size - 1), self.state, samples, self.objective, method, release, seen
-            if threads > 1:
-                rounds.run_parallel(begin + 1, end + 1, *common)
-                metrics.measure(0, self.state.models, *records)
-            else:
-                rounds.run_serial(ends, *common, records)
+        self._call(ends, method, release, seen, threads=threads)
         self.done = end
         self._keep(self.program.releases(begin), self.program.broadcasts(begin), seen)
         self._hand_out(ends[1:])
+
+    def _call(self, ends: NDArray[np.int64], method: Method, release: Any, seen: Transcript, *, threads: int) -> None:
+        """These stretches in one call of a kernel."""
+        cuts = self._cuts(threads) if threads > 1 else np.array([0, self.problem.n])
+        with self._samples(cuts.size - 1) as samples:
+            records = rounds.Records(self._optimum, *self._records)
+            laid = rounds.Laid(method, self.state, self.objective, samples, release, seen, records)
+            if self._calls is None:
+                self._calls = rounds.calls_of(laid, coins=self.program.method.coins)
+            laid = laid._replace(method=method._replace(coins=self._calls.coins))
+            kernel = rounds.run_parallel if threads > 1 else rounds.run_serial
+            kernel(ends, cuts, barrier(cuts.size - 1), lay(tuple(laid), self._memory), self._calls)
 
     def _arrays_for(self, records: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Where so many average models, their spreads and their distances to the optimum are put."""
@@ -543,8 +549,3 @@ def _kept(method: Any, workers: NDArray[Any], server: NDArray[Any], name: str) -
     array, names = (workers, method.workers) if name in method.workers else (server, method.server)
     row: NDArray[Any] = array[names.index(name)]
     return row
-
-
-def _in_turn(problem: Composite) -> NDArray[np.int64]:
-    """The cuts of one thread, which visits all workers."""
-    return np.array([0, problem.n])

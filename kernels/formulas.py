@@ -23,7 +23,8 @@ from numba.extending import models, overload, register_model
 from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
-from fastldp.kernels.jit import formula, own_formula, own_piece, piece, serial
+from fastldp.kernels.calling import address_of, call, likeness
+from fastldp.kernels.jit import formula, own_formula, serial
 from fastldp.kernels.simd import Typed, intrinsic, lanes_at, load, maximum, minimum, store
 
 Floats = NDArray[np.floating[Any]]
@@ -70,7 +71,7 @@ class Formulas(types.Dummy):
 @cache
 def _sources_of(owner: type) -> str:
     """A digest of the files that have the formulas of one of our classes, so that no cache outlives an edit."""
-    modules = {kind.__module__ for kind in owner.__mro__ if _ours(kind)} | {f"{PACKAGE}.lanes"}
+    modules = {kind.__module__ for kind in owner.__mro__ if is_ours(kind)} | {f"{PACKAGE}.lanes"}
     files = [sys.modules[name].__file__ for name in sorted(modules) if name in sys.modules]
     return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files if file)).hexdigest()
 
@@ -133,7 +134,7 @@ def _short_slope_of_class(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
 
 def _of_margin(owner: Any, name: str) -> Any:
     # What a class of ours makes faster is not taken from one that inherits it: its slope may be another.
-    text = own_formula(getattr(owner, name, owner.slope) if _ours(owner) else owner.slope)
+    text = own_formula(getattr(owner, name, owner.slope) if is_ours(owner) else owner.slope)
     self_of = _self_of(owner)
 
     def of_margin(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
@@ -198,55 +199,37 @@ def _prox_of_row(formulas: Any, X: Any, i: int, scale: Any, numbers: Any, vector
     _prox(formulas, X, i, scale, numbers, vectors, structure)
 
 
-@cache
-def _compiled(text: Any, ours: bool) -> Any:
-    """Those of our own classes are cached. Numba would not see where others were edited: they are compiled anew."""
-    return (piece if ours else own_piece)(text)
+# Of what was compiled in this process.
+_ADDRESSES: dict[Any, int] = {}
 
 
 def slopes_of(owner: type, objective: Objective, samples: Any, axes: int) -> int:
     """The address of a loss's slopes: of samples like these, with margins in an array of so many axes."""
+    about = owner, likeness((objective, *samples[1:3])), axes
+    if about in _ADDRESSES:
+        return _ADDRESSES[about]
     clip, numbers = typeof(objective.clip), typeof(objective.loss_numbers)
     rows = typeof(samples.inverse_norms), typeof(samples.targets), types.intp, types.intp
     kinds = types.boolean, lanes_at(clip, 1), *rows, numbers, types.Array(clip.dtype, axes, "C")
-    return address_of(_slopes, owner, Formulas(owner), *kinds)
+    _ADDRESSES[about] = address_of(_slopes, Formulas(owner), *kinds, ours=is_ours(owner))
+    return _ADDRESSES[about]
 
 
 def prox_of(owner: type, objective: Objective, models: Floats) -> int:
     """The address of a regularizer's prox, of models in arrays like this."""
+    about = owner, likeness((objective, models))
+    if about in _ADDRESSES:
+        return _ADDRESSES[about]
     numbers = typeof(objective.numbers)
     further = numbers, typeof(objective.vectors), typeof(objective.structure)
-    return address_of(_prox_of_row, owner, Formulas(owner), typeof(models), types.intp, lanes_at(numbers, 1), *further)
+    kinds = typeof(models), types.intp, lanes_at(numbers, 1), *further
+    _ADDRESSES[about] = address_of(_prox_of_row, Formulas(owner), *kinds, ours=is_ours(owner))
+    return _ADDRESSES[about]
 
 
-def _ours(owner: type) -> bool:
+def is_ours(owner: type) -> bool:
+    """Whether a class is part of this package."""
     return owner.__module__.partition(".")[0] == PACKAGE
-
-
-def address_of(text: Any, owner: type, *kinds: Any) -> int:
-    """Where a text that is about a class is compiled, for arguments of these types."""
-    function = _compiled(text, _ours(owner))
-    function.compile(kinds)
-    compiled = function.overloads[kinds]
-    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
-
-
-@intrinsic
-def call(context: Any, address: Any, arguments: Any) -> Typed:
-    """Call what is compiled at the address with these arguments, after the one that takes no value."""
-    kinds = [types.intp if isinstance(kind, types.Integer) else types.unliteral(kind) for kind in arguments]
-
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        parts = cgutils.unpack_tuple(builder, args[1], len(kinds))
-        values = [context.cast(builder, *of) for of in zip(parts, arguments, kinds, strict=True)]
-        taken = (Formulas(object), *kinds)
-        function = context.call_conv.get_function_type(types.none, taken)
-        pointer = builder.inttoptr(args[0], function.as_pointer())
-        # Formulas do not raise, so how the call ended is not looked at.
-        context.call_conv.call_function(builder, pointer, types.none, taken, [context.get_dummy_value(), *values])
-        return context.get_dummy_value()
-
-    return types.none(types.intp, arguments), emit
 
 
 @formula

@@ -2,23 +2,21 @@
 """What a method does in a round, compiled by itself and called at an address, as formulas of losses are.
 
 The loop over rounds knows no method: it makes the releases, and asks the method to act on them. All acts of a method
-are one function of one signature. What they are about, the numbers, the state and the objective of a block, is put in
-memory once and found there. So the loop is compiled once for all methods, and one from outside is as fast as ours.
+are one function of one signature. So the loop is compiled once for all methods, and one from outside is as fast.
 """
 
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba import typeof, types
-from numba.core import cgutils
 from numba.extending import models, overload, register_model
 from numpy.typing import NDArray
 
-from fastldp.kernels.formulas import Formulas, Objective, address_of, call, tuple_of
+from fastldp.kernels.calling import Placed, address_of, call, found, likeness
+from fastldp.kernels.formulas import Formulas, Objective, is_ours, tuple_of
 from fastldp.kernels.jit import formula, own_formula
-from fastldp.kernels.simd import Typed, fma, intrinsic, load, store
+from fastldp.kernels.simd import fma, load, store
 
 Floats = NDArray[np.floating[Any]]
 
@@ -33,7 +31,7 @@ class Method(NamedTuple):
     acts: int  # their address
     does: int  # which of them there are
     local_steps: int  # the releases of a round
-    coins: int  # whether the server has a public number in every round
+    coins: int  # the address of what flips them, or 0 where the server has no public number
     numbers: Floats  # (fields, lanes): of a run
     of_rounds: Floats  # (rounds of the call, fields, lanes): of each round
     of_workers: Floats  # (fields, n, lanes): of each worker
@@ -80,12 +78,12 @@ COMMON = {
 }
 
 
-class Acts(types.Dummy):
-    """The Numba type that stands for a class of methods, on blocks of a type."""
+class Acts(Placed):
+    """The Numba type that stands for a class of methods, and for what lies where its acts are called."""
 
     def __init__(self, owner: type, block: types.Type) -> None:
-        self.formulas, self.block = Formulas(owner), block
-        super().__init__(name=f"Acts({self.formulas.name}, {block.name})")
+        self.formulas = Formulas(owner)
+        super().__init__(block, f"Acts({self.formulas.name}, {block.name})")
 
     @property
     def key(self) -> Any:
@@ -93,29 +91,6 @@ class Acts(types.Dummy):
 
 
 register_model(Acts)(models.OpaqueModel)
-
-
-@intrinsic
-def put(context: Any, block: Any) -> Typed:
-    """The address of a tuple, which lies on the stack of the function that calls this."""
-
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = cgutils.alloca_once(builder, args[0].type)
-        builder.store(args[0], place)
-        return builder.ptrtoint(place, ir.IntType(64))
-
-    return types.intp(block), emit
-
-
-@intrinsic
-def _found(context: Any, acts: Any, place: Any) -> Typed:
-    """The tuple that was put at an address."""
-
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = context.get_value_type(acts.block)
-        return builder.load(builder.inttoptr(args[1], kind.as_pointer()))
-
-    return acts.block(acts, types.intp), emit
 
 
 @cache
@@ -140,7 +115,7 @@ def _do_of_class(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: 
     start, take, message, receive, serve, aim = (own_formula(getattr(owner, name)) for name in ACTS)
 
     def do(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: Any, share: Any) -> Any:
-        method, state, objective = _found(acts, place)
+        method, state, objective = found(acts, place)
         me, run = self_of(method, now), run_of(method, state, objective, t, share)
         if what == TAKE:
             take(me, run, i, k)
@@ -165,13 +140,19 @@ def _act(acts: Any, what: int, place: int, i: int, k: int, now: int, t: int, sha
 
 def acts_of(owner: type, method: Method, state: State, objective: Objective) -> int:
     """The address of what a class of methods does, in blocks like this."""
-    block = types.Tuple([typeof(method), typeof(state), typeof(objective)])
-    return address_of(_act, owner, Acts(owner, block), *[types.intp] * 7)
+    about = owner, likeness((method, state, objective))
+    if about not in _ACTS:
+        block = types.Tuple([typeof(method), typeof(state), typeof(objective)])
+        _ACTS[about] = address_of(_act, Acts(owner, block), *[types.intp] * 7, ours=is_ours(owner))
+    return _ACTS[about]
+
+
+_ACTS: dict[Any, int] = {}
 
 
 @formula
 def act(method: Any, what: int, place: int, i: int, k: int, now: int, t: int, share: int) -> None:
-    """Do what the method has for this, in a block that was put at `place`."""
+    """Do what the method, or whatever knows its acts, has for this, in a block that was laid at `place`."""
     if method.does & what:
         call(method.acts, (what, place, i, k, now, t, share))
 

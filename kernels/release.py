@@ -12,6 +12,7 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from fastldp.kernels.calling import found
 from fastldp.kernels.chacha import chacha20, load_key
 from fastldp.kernels.gaussian import ENDS, WORDS, normals_of, store_draw, store_group, store_words
 from fastldp.kernels.gradient import store_gradient
@@ -233,10 +234,9 @@ def _bits_of_run(t: Any, release: Any, like: Any) -> Any:
     return lane(convert(chacha20(key, 0, t, 0, PUBLIC)[0] >> (32 - PUBLIC_BITS), lanes), 0)
 
 
-@piece
-def flip(t: int, state: Any, release: Any) -> None:
+def flip(placed: Any, place: int, t: int) -> None:
     """What is public of round t, to `state.public`."""
-    keep_apart()  # the cipher among the gradients makes LLVM spoil these
+    state, release = found(placed, place)[1], found(placed, place)[4]
     store(_public_bits(t, release, load(state.public, 0)), state.public, 0)
 
 

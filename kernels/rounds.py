@@ -1,21 +1,26 @@
+# mypy: allow-untyped-calls
 """The loop over rounds and workers that all methods share.
 
-A call runs rounds from `first` on, in stretches, on the state it is given. After a stretch the state is ready to be
-measured, and for the next: a run can be cut into stretches and calls anywhere without changing a bit. The workers are
-cut into shares, one a thread: (first worker, the one after the last, number of the share). A share has scratch of its
-own to work in. A worker is visited once a round: what it does with the last broadcast, and its next releases.
+A call runs rounds from `first` on, in stretches, on the block of runs that it is given. After a stretch the state is
+ready to be measured, and for the next: a run can be cut into stretches and calls anywhere without changing a bit. The
+workers are cut into shares, one a thread: (first worker, the one after the last, number of the share). A share has
+scratch of its own to work in. A worker is visited once a round: what it does with the last broadcast, and its next
+releases.
+
+The loop itself knows nothing but addresses, so it is compiled once; what it calls is compiled for each kind of block.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import prange
+from numba import prange, typeof, types
 
 from fastldp.kernels.barrier import await_end, claim, end_round, finish
+from fastldp.kernels.calling import Placed, address_of, call, found, likeness
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.gradient import Samples
-from fastldp.kernels.jit import formula, parallel, piece, serial
-from fastldp.kernels.methods import AIM, MESSAGE, RECEIVE, SERVE, START, TAKE, Method, State, act, put
+from fastldp.kernels.jit import parallel, piece, serial
+from fastldp.kernels.methods import AIM, MESSAGE, RECEIVE, SERVE, START, TAKE, Method, State, act
 from fastldp.kernels.metrics import measure
 from fastldp.kernels.release import Transcript, flip, note_failures, release_gradient
 from fastldp.kernels.simd import keep_apart, load, store
@@ -30,43 +35,71 @@ class Records(NamedTuple):
     distance: Any  # (stretches, lanes)
 
 
-@piece
-def _visit(
-    t: int,
-    begin: int,
-    first: int,
-    workers: tuple[int, int, int],
-    place: int,
-    state: Any,
-    samples: Any,
-    objective: Any,
-    method: Any,
-    release: Any,
-    seen: Any,
-) -> None:
+class Laid(NamedTuple):
+    """Everything that a call is about; the acts of methods know the first three."""
+
+    method: Method
+    state: State
+    objective: Objective
+    samples: Samples
+    release: Any
+    seen: Transcript
+    records: Records
+
+
+class Calls(NamedTuple):
+    """What the loop calls: where it is compiled."""
+
+    visit: int
+    serve: int
+    measure: int
+    acts: int
+    does: int
+    coins: int
+
+
+def calls_of(laid: Laid, *, coins: bool) -> Calls:
+    """The pieces of blocks like this, and what flips coins if there are any."""
+    about = likeness(tuple(laid)), coins
+    if about not in _CALLS:
+        placed, number = Placed(typeof(tuple(laid))), types.intp
+        _CALLS[about] = Calls(
+            visit=address_of(_visit, placed, *[number] * 7),
+            serve=address_of(_serve, placed, *[number] * 4),
+            measure=address_of(_measure, placed, *[number] * 2),
+            acts=0,
+            does=0,
+            coins=address_of(flip, placed, number, number) if coins else 0,
+        )
+    return _CALLS[about]._replace(acts=laid.method.acts, does=laid.method.does)
+
+
+_CALLS: dict[Any, Calls] = {}
+
+
+def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int, end: int, share: int) -> None:
     """Round t of a share of the workers."""
-    keep_apart()  # a function of its own, for its registers
-    now, share = t - first, workers[2]
-    for i in range(workers[0], workers[1]):
+    method, state, objective, samples, release, seen, _ = found(placed, place)
+    now, steps = t - first, method.local_steps
+    for i in range(worker, end):
         if t > begin:
             act(method, RECEIVE, place, i, 0, now, t, share)
         act(method, START, place, i, 0, now, t, share)
-        for k in range(method.local_steps):
-            row, steps = min(i, state.points.shape[0] - 1), method.local_steps
+        for k in range(steps):
+            row = min(i, state.points.shape[0] - 1)
             release_gradient(now, (t, i, k), steps, state.points, row, share, state, samples, objective, release)
             act(method, TAKE, place, i, k, now, t, share)
             if i == seen.worker:
                 act(method, MESSAGE, place, i, k, now, t, share)
                 for j in range(state.points.shape[1]):
-                    store(load(state.gradient, share, j), seen.messages, now * method.local_steps + k, j)
+                    store(load(state.gradient, share, j), seen.messages, now * steps + k, j)
 
 
-@piece
-def _serve(t: int, first: int, end: int, place: int, state: Any, method: Any, release: Any, seen: Any) -> None:
+def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
     """The server's part of round t, after those of all workers."""
-    keep_apart()
-    if method.coins:
-        flip(t, state, release)
+    method, state, _, _, _, seen, _ = found(placed, place)
+    if method.coins != 0:
+        call(method.coins, (place, t))
     act(method, SERVE, place, 0, 0, t - first, t, 0)
     note_failures(t, state.checked, 0, state.failed)
     if seen.worker >= 0:
@@ -76,81 +109,46 @@ def _serve(t: int, first: int, end: int, place: int, state: Any, method: Any, re
         act(method, AIM, place, 0, 0, t + 1 - first, t + 1, 0)
 
 
+def _measure(placed: Any, place: int, k: int) -> None:
+    """What is recorded after stretch k."""
+    _, state, _, _, _, _, records = found(placed, place)
+    measure(k, state.models, records.optimum, records.means, records.consensus, records.distance)
+
+
 @piece
-def _take_part(
-    k: int,
-    begin: int,
-    end: int,
-    first: int,
-    cuts: Any,
-    barrier: Any,
-    state: Any,
-    samples: Any,
-    objective: Any,
-    method: Any,
-    release: Any,
-    seen: Any,
-) -> None:
+def _take_part(k: int, begin: int, end: int, first: int, cuts: Any, barrier: Any, place: int, calls: Any) -> None:
     """What thread k does of the rounds [begin, end), of a call from round `first` on."""
     keep_apart()  # a function of its own, which both kernels below share
-    place = put((method, state, objective))
     shares = cuts.size - 1
     for t in range(begin, end):
         for beside in range(shares):
             share = (k + beside) % shares
             if claim(barrier, share, t - first):
-                workers = (cuts[share], cuts[share + 1], share)
-                _visit(t, begin, first, workers, place, state, samples, objective, method, release, seen)
+                call(calls.visit, (place, t, begin, first, cuts[share], cuts[share + 1], share))
                 if finish(barrier, t - first):
-                    _serve(t, first, end, place, state, method, release, seen)
+                    call(calls.serve, (place, t, first, end))
                     end_round(barrier, t - first)
         await_end(barrier, t - first)
     for i in range(cuts[k], cuts[k + 1]):
-        act(method, RECEIVE, place, i, 0, end - 1 - first, end - 1, k)
-
-
-@formula
-def _enter(now: int, t: int, state: Any, objective: Any, method: Any) -> None:
-    """The server's part before a stretch, whose first round is t, number `now` of the call's."""
-    act(method, AIM, put((method, state, objective)), 0, 0, now, t, 0)
+        act(calls, RECEIVE, place, i, 0, end - 1 - first, end - 1, k)
 
 
 @serial
-def run_serial(
-    ends: Any,
-    cuts: Any,
-    barrier: Any,
-    state: State,
-    samples: Samples,
-    objective: Objective,
-    method: Method,
-    release: Any,
-    seen: Transcript,
-    records: Records,
-) -> None:
+def run_serial(ends: Any, cuts: Any, barrier: Any, place: int, calls: Calls) -> None:
     """Stretches after round ends[0] to round ends[1] and so on, measured, in the calling thread: there is one share."""
     first = ends[0] + 1
     for k in range(ends.size - 1):
         begin, end = ends[k] + 1, ends[k + 1] + 1
-        _enter(begin - first, begin, state, objective, method)
-        _take_part(np.int64(0), begin, end, first, cuts, barrier, state, samples, objective, method, release, seen)
-        measure(k, state.models, records.optimum, records.means, records.consensus, records.distance)
+        act(calls, AIM, place, 0, 0, begin - first, begin, 0)
+        _take_part(np.int64(0), begin, end, first, cuts, barrier, place, calls)
+        call(calls.measure, (place, k))
 
 
 @parallel
-def run_parallel(
-    first: int,
-    last: int,
-    cuts: Any,
-    barrier: Any,
-    state: State,
-    samples: Samples,
-    objective: Objective,
-    method: Method,
-    release: Any,
-    seen: Transcript,
-) -> None:
-    """One stretch [first, last) on Numba's threads, with the same bits: share k has the workers from cuts[k] on."""
-    _enter(np.int64(0), first, state, objective, method)
+def run_parallel(ends: Any, cuts: Any, barrier: Any, place: int, calls: Calls) -> None:
+    """One stretch on Numba's threads, with the same bits: share k has the workers from cuts[k] on."""
+    first, last = ends[0] + 1, ends[1] + 1
+    act(calls, AIM, place, 0, 0, 0, first, 0)
     for k in prange(cuts.size - 1):
-        _take_part(np.int64(k), first, last, first, cuts, barrier, state, samples, objective, method, release, seen)
+        _take_part(np.int64(k), first, last, first, cuts, barrier, place, calls)
+    call(calls.measure, (place, 0))

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 # Those whose code needs nothing but what stands before it; that of docs/extending.md is tried in test_extending.py.
 PAGES = [README, *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "extending.md")]
+RUNNING = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
 MODULES = ["fastldp", *(module.name for module in pkgutil.walk_packages(fastldp.__path__, "fastldp."))]
 
 
@@ -65,7 +66,7 @@ def found(language: str, text: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", RUNNING, ids=lambda page: page.name)
 def test_python_of_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Unequal shards: what uniform weights, weights by rows and a least shard make of one split. unequal.py [--write]
+"""Unequal shards: what uniform weights, weights by rows and a least shard make of one split: unequal.py [--write].
 
 Prints a table of errors on generated data with as many rows and features as mushrooms, split over 20 workers by
 Dirichlet(0.5) shares of its classes: the smallest of the twenty shards decides over the noise where all weigh the same.

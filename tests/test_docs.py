@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import re
 import sys
+import tomllib
 import warnings
 from pathlib import Path
 
@@ -143,3 +144,9 @@ def test_the_page_of_specifications_has_every_key() -> None:
 def test_scripts_of_pages_exist(page: Path) -> None:
     for script in re.findall(r"python3? ((?:scripts|bench)/\S+\.py)", page.read_text(encoding="utf-8")):
         assert (ROOT / script).is_file(), script
+
+
+def test_versions_agree() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").startswith(f"# Changelog\n\n## {version}")

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from numpydoc.validate import validate
 
 import fastldp
-
-validate = pytest.importorskip("numpydoc.validate", reason="pip install 'fastldp[docs]'").validate
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "api.md"
 SUBMODULES = ("privacy", "theory", "datasets", "sweeping", "errors", "lanes")

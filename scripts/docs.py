@@ -1,18 +1,21 @@
-"""Build the documentation: python3 scripts/docs.py. Into out/docs/html, offline; a warning is an error.
+"""Build the documentation: python3 scripts/docs.py [--installed]. Into out/docs/html, offline; a warning is an error.
 
-Makes the virtual environment, or takes the one there is, and works on a copy of the sources, for the gallery and the
-reference write pages of their own beside those of docs/.
+Installs fastldp into the virtual environment first, or with --installed takes what `scripts/test.py --lint` has left
+there, with its compiled kernels. Works on a copy of the sources, for the gallery and the reference write pages of their
+own beside those of docs/.
 """
 
 import os
 import shutil
+import sys
 
 import environment
 
 
 def main() -> None:
     """Stops at the first page that has something wrong with it."""
-    programs = environment.prepare("docs")
+    installed = "--installed" in sys.argv[1:]
+    programs = environment.programs_of_environment() if installed else environment.prepare("docs")
     out = environment.workplace() / "out" / "docs"
     shutil.rmtree(out, ignore_errors=True)
     sources = out / "sources"

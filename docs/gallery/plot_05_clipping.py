@@ -21,7 +21,7 @@ for bound in bounds:
     problem = whole.alike(gradient_bound=bound)
     private = fl.solve(problem, budget, rounds=4000, algorithm=planned, repetitions=8, seed=0, record=fl.Final())
     errors.append(private.optimality.mean())
-    biases.append(fl.solve(problem, rounds=4000, record=fl.Final()).optimality.mean())  # without noise
+    biases.append(fl.solve(problem, rounds=4000, repetitions=8, record=fl.Final()).optimality.mean())  # no noise
 
 figure, ax = plt.subplots(figsize=(6, 3.6), layout="constrained")
 ax.plot(bounds, errors, "o-", label="private, planned")

@@ -42,6 +42,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_memory": False,
+    "capture_repr": (),  # what is printed is shown, and no more
     "copyfile_regex": r".*\.(rst|toml)",
 }
 

@@ -72,7 +72,7 @@ def solve(
     budget : Budget, optional
         The (ε, δ) each worker is promised; None runs without noise, and promises nothing.
     rounds : int
-        T. The variances are allocated for this horizon.
+        The horizon T, for which the variances are allocated.
     algorithm : method, optional
         `PrimalDual()`, the paper's method, where it is not given; or `ISRLDP`, `DPFedAvg`, `DPScaffold`, `LDPFedEXP`,
         `DPScaffNew`.

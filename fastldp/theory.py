@@ -152,7 +152,7 @@ def error_bounds(
     budget : Budget or None
         What each worker is promised; None is a run without noise.
     rounds : int
-        T.
+        The horizon T.
     allocation : str or array of shape (T,)
         As of `PrimalDual`.
     x0 : array of shape (d,), optional
@@ -255,7 +255,7 @@ def error_bound(
     budget : Budget or None
         What each worker is promised; None is a run without noise.
     rounds : int
-        T.
+        The horizon T.
     x0 : array of shape (d,), optional
         The start of all workers; zero, or the point of the set nearest to it, where it is not given.
     step : float, optional

@@ -107,6 +107,10 @@ def test_numbers_of_the_readme_are_those_of_the_pages() -> None:
     rhos = [fastldp.privacy.rho_of(1.0, 1e-4, method) for method in fastldp.privacy.METHODS]
     assert f"{rhos[2] / rhos[0]:.2f} times less variance at (1, 10⁻⁴)" in text
     assert all(f"{rho:.6f}" in (pages / "promise.md").read_text(encoding="utf-8") for rho in rhos)
+    planner = (pages / "planning.md").read_text(encoding="utf-8").partition("<!-- end of planner -->")[0]
+    clipping = (pages / "clipping.md").read_text(encoding="utf-8")
+    (halved,) = re.findall(r"planned error at T = 4,000 falls.*?a6a", clipping, re.DOTALL)
+    assert all(f"| {number} ±" in planner for number in re.findall(r"0\.\d+", halved))
 
 
 def test_speeds_are_those_of_the_baseline() -> None:

@@ -27,7 +27,7 @@ class Facts:
     sizes : array of int of shape (n,)
         mᵢ, the samples of each worker.
     dimension : int
-        d.
+        The dimension d.
     bound : float
         B, which no sample's gradient exceeds.
     l2 : float

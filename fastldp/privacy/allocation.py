@@ -32,7 +32,7 @@ def dynamic_variances(
     Parameters
     ----------
     rounds : int
-        T.
+        The horizon T.
     rho : float
         What all rounds may spend.
     sensitivity : float
@@ -101,7 +101,7 @@ def static_variances(rounds: int, rho: float, *, sensitivity: float) -> Variance
     Parameters
     ----------
     rounds : int
-        T.
+        The horizon T.
     rho : float
         What all rounds may spend.
     sensitivity : float

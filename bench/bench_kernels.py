@@ -44,10 +44,10 @@ def _normals(keys: Any, normals: Any, dithers: Any, repeats: int) -> None:
 
 
 @jit.serial
-def _gradients(objective: Any, samples: Any, X: Any, rooms: Any, repeats: int) -> None:
+def _gradients(objective: Any, samples: Any, X: Any, scratch: Any, repeats: int) -> None:
     for _ in range(repeats):
         for i in range(X.shape[0]):
-            gradient.store_gradient(objective, samples, i, X, i, rooms, i)
+            gradient.store_gradient(objective, samples, i, X, i, scratch, i)
 
 
 @jit.serial
@@ -139,7 +139,7 @@ def bench_gradient(benchmark: BenchmarkFixture, layout: str, lanes: str, dtype: 
     samples = samples_in_panels(given.problem, size.n) if in_panels else samples_in_rows(given.problem)
     X = _random(dtype, size.n, size.d) if not alone else np.ascontiguousarray(_random(dtype, size.n, size.d)[..., 0])
     G = np.zeros_like(X)
-    rooms = gradient.Rooms(G, np.empty_like(X))
+    scratch = gradient.Scratch(G, np.empty_like(X))
     stack = (
         partial(_in_all_lanes, dtype) if not alone else lambda values: np.atleast_1d(np.array(list(values), dtype)[0])
     )
@@ -158,7 +158,7 @@ def bench_gradient(benchmark: BenchmarkFixture, layout: str, lanes: str, dtype: 
     runs = 1 if alone else LANES[dtype]
     measure(
         benchmark,
-        lambda: _gradients(objective, samples, X, rooms, repeats),
+        lambda: _gradients(objective, samples, X, scratch, repeats),
         Reference("numpy", with_numpy, runs * repeats),
         jobs.work(given, runs, repeats, threads=1),
         lambda _: _farthest(G, with_numpy()) / float(np.abs(G).max()),

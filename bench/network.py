@@ -186,7 +186,7 @@ def ours(problem: fl.MLP, budget: fl.Budget | None, rounds: int = 1000) -> Round
 
     def one_round() -> Any:
         laid.advance(laid.done + 1, threads=numba.get_num_threads())
-        return laid.state.X
+        return laid.state.models
 
     return one_round
 
@@ -194,13 +194,13 @@ def ours(problem: fl.MLP, budget: fl.Budget | None, rounds: int = 1000) -> Round
 @numba.njit(nogil=True, parallel=True)
 def _products(net: Any, cuts: Any) -> None:
     """The matrix products of a round, and nothing else."""
-    for room in numba.prange(cuts.size - 1):
-        model, sums, units, slopes = net.model[room], net.sums[room], net.units[room], net.slopes[room]
+    for share in numba.prange(cuts.size - 1):
+        model, sums, units, slopes = net.model[share], net.sums[share], net.units[share], net.slopes[share]
         W1 = kernels._weights(model, 0, net.widths, net.offsets)
         W2 = kernels._weights(model, 1, net.widths, net.offsets)
         G1 = kernels._weights(sums, 0, net.widths, net.offsets)
         G2 = kernels._weights(sums, 1, net.widths, net.offsets)
-        for chunk in range(net.chunks[cuts[room]], net.chunks[cuts[room + 1]]):
+        for chunk in range(net.chunks[cuts[share]], net.chunks[cuts[share + 1]]):
             begin, end = net.starts[chunk], net.starts[chunk + 1]
             A = net.values[begin:end]
             H = kernels._of_layer(units, 0, end - begin, net.widths)
@@ -218,7 +218,7 @@ def products(problem: fl.MLP) -> Round:
     """The matrix products of a round on all cores."""
     threads = numba.get_num_threads()
     cuts = np.arange(threads + 1) * problem.n // threads
-    samples = network.with_rooms(network.samples_of(problem), threads)
+    samples = network.with_scratch(network.samples_of(problem), threads)
 
     def run() -> None:
         with blas.one_thread():

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from fastldp import _checkout as _checkout
 from fastldp import datasets, errors, lanes, privacy, theory
-from fastldp.algorithms import ISRLDP, DPFedAvg, DPScaffNew, DPScaffold, LDPFedEXP, PrimalDual
 from fastldp.auditing import Audit, audit
 from fastldp.errors import FastLDPError
 from fastldp.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
+from fastldp.methods import ISRLDP, DPFedAvg, DPScaffNew, DPScaffold, LDPFedEXP, PrimalDual
 from fastldp.mlp import MLP
 from fastldp.planning import Facts, Plan, Prior, plan
 from fastldp.privacy import Budget, Ledger

@@ -16,18 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import blas
-from fastldp.algorithms import Schedule
-from fastldp.algorithms.program import Program
 from fastldp.composite import Composite
+from fastldp.extending import said_of
 from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import gradient, metrics, privatize, rounds
+from fastldp.kernels.barrier import barrier
 from fastldp.kernels.formulas import Objective
-from fastldp.kernels.meeting import meeting
+from fastldp.kernels.methods import Method, State, acts_of
 from fastldp.kernels.network import Network
 from fastldp.kernels.release import LongRelease, Release, SingleRelease, Transcript
 from fastldp.kernels.simd import aligned_zeros
 from fastldp.layouts import LANES, Samples
-from fastldp.network import with_rooms
+from fastldp.methods import Program, Schedule
+from fastldp.network import with_scratch
 from fastldp.objective import objective_of, with_losses
 from fastldp.recording import Timetable
 
@@ -164,13 +165,12 @@ class Block:
 
         self._programs = [runs.schedule.program for runs in self._kinds]
         self.program = self._programs[0]
-        self.state = self.program.state(self, problem)
-        problems = [runs.problem for runs in self._kinds]
-        self.objective = self._objective(problems)
-        self.method = self.program.method(self, problems, self._programs)
+        self.state = self._state(problem)
+        self.objective = self._objective([runs.problem for runs in self._kinds])
+        self.method = self._method(problem)
         self._start = self.stack(runs.x0 for runs in self._kinds)
         self._optimum = self.stack(runs.optimum for runs in self._kinds)
-        self._records = self._rooms_for(1)
+        self._records = self._arrays_for(1)
         self.release = self._release(problem)
         self._laid = _Laid(0, 0, self.release.deviations, self.method)
         timetables = {id(runs.timetable.rounds): runs.timetable.rounds for runs in self._kinds}
@@ -192,7 +192,10 @@ class Block:
         self.done = 0
         self._going = self._shares
         self._rounds_of_over = 0
-        self.program.begin(self.state, self._start)
+        self.state.workers.fill(0.0)
+        self.state.server.fill(0.0)
+        for name in self.program.method.begin:
+            self._kept(name)[...] = self._start
         self.state.failed.fill(0)
         # Empty lanes, and all those of a run alone, have the key of the first run.
         self.release.keys[...] = self._shares[0].runs.keys[self._shares[0].repetitions[0]][:, None]
@@ -205,8 +208,8 @@ class Block:
         """Go on after round `done` with what `memories` gave of each run, in the order of the lanes."""
         self.done = done
         first = 0
-        for name in self.program.memory:
-            field = getattr(self.state, name)
+        for name in self._checkpoint:
+            field = self._kept(name)
             lanes = field[..., None] if self.alone else field.reshape(*field.shape[: -len(self.lane_shape)], self.lanes)
             size = lanes[..., 0].size
             for lane, kept in enumerate(memories):
@@ -215,7 +218,7 @@ class Block:
 
     def memories(self, lanes: Sequence[int]) -> list[Array]:
         """What these runs need to go on after a pause, flat, in double precision, which holds single exactly."""
-        fields = [self._of_lanes(getattr(self.state, name), np.asarray(lanes)) for name in self.program.memory]
+        fields = [self._of_lanes(self._kept(name), np.asarray(lanes)) for name in self._checkpoint]
         flat = np.concatenate([field.reshape(len(lanes), -1) for field in fields], axis=1)
         return list(flat.astype(np.float64))
 
@@ -229,14 +232,62 @@ class Block:
         zeros, self._unused = self._unused[:size].reshape(full), self._unused[-(-size // line) * line :]
         return zeros
 
-    def rooms(self, d: int, shares: int = 1) -> gradient.Rooms:
+    def scratch(self, d: int, shares: int = 1) -> gradient.Scratch:
         """Where gradients are made, for so many shares of the workers."""
         # One after the other in memory, so that both fit in a small cache; the rows of a run alone lie apart in it.
         both = self.zeros(2 * shares, d + gradient.APART if self.alone else d)
-        return gradient.Rooms(both[:shares], both[shares:])
+        return gradient.Scratch(both[:shares], both[shares:])
 
-    def no_failures(self) -> NDArray[np.int64]:
-        return np.zeros(1 if self.alone else self.lanes, dtype=np.int64)
+    @property
+    def _checkpoint(self) -> tuple[str, ...]:
+        method = self.program.method
+        return (*method.workers, *method.server) if method.checkpoint is None else method.checkpoint
+
+    def _kept(self, name: str) -> NDArray[Any]:
+        """What the workers or the server keep under a name: a view."""
+        return _kept(self.program.method, self.state.workers, self.state.server, name)
+
+    def _state(self, problem: Composite) -> State:
+        method = self.program.method
+        workers = self.zeros(len(method.workers), problem.n, problem.d)
+        server = self.zeros(len(method.server), 1, problem.d)
+        views = {
+            field: _kept(method, workers, server, name)
+            for field, name in (
+                ("points", method.point),
+                ("models", method.answer),
+                ("sent", method.sends),
+                ("checked", method.checked or method.sends),
+            )
+        }
+        failed = np.zeros(1 if self.alone else self.lanes, dtype=np.int64)
+        made = self.scratch(problem.d)
+        return State(workers, server, **views, public=self.zeros(1), **made._asdict(), failed=failed)
+
+    def _method(self, problem: Composite) -> Method:
+        """The numbers of all runs, and the acts of their method."""
+        method, values = self.program.method, [program.method.values(program) for program in self._programs]
+        names = method.names()
+
+        def number(program: Program, given: dict[str, Any], name: str) -> float:
+            return float(given.get(name, program.step if name == "step" else getattr(program.method, name, np.nan)))
+
+        laid = list(zip(self._programs, values, strict=True))
+        made = Method(
+            acts=0,
+            does=method.does(),
+            local_steps=self.program.local_steps,
+            coins=int(method.coins),
+            numbers=self.stack([number(*of_run, name) for name in names.numbers] for of_run in laid),
+            of_rounds=self.zeros(0, len(names.of_rounds)),
+            of_workers=self.stack(
+                np.array([given[name] for name in names.of_workers]).reshape(-1, problem.n) for given in values
+            ),
+            l2=self.stack(runs.problem.l2 for runs in self._kinds),
+            shares=self.stack(runs.problem.shares for runs in self._kinds),
+        )
+        with said_of(type(method)):
+            return made._replace(acts=acts_of(type(method), made, self.state, self.objective))
 
     def stack(self, values: Any) -> NDArray[Any]:
         """A value of each kind of run, in the lanes that hold it, lanes last; of a run alone, its value."""
@@ -249,7 +300,7 @@ class Block:
 
     def _objective(self, problems: Sequence[Composite]) -> Objective:
         of_runs = list(zip(problems, self._programs, strict=True))
-        regularizers = [program.regularizer(problem) for problem, program in of_runs]
+        regularizers = [program.method.regularizer(program) for program in self._programs]
         clips = [program.enforced(problem) for problem, program in of_runs]
         objective = objective_of(regularizers, clips, problems[0].d, self.stack)
         if isinstance(self.samples, Network):
@@ -264,7 +315,7 @@ class Block:
             "keys": np.zeros((8, self.lanes), dtype=np.uint32),
             "deviations": self.zeros(0),
             "factors": self.stack(runs.schedule.factors for runs in self._kinds),
-            "weight": (1.0 / self.program.divisors(problem)).astype(self.dtype),
+            "weight": (1.0 / self.program.method.divisors(problem)).astype(self.dtype),
         }
         if isinstance(self.samples, Network):
             shape = problem.n, self.lanes, 16
@@ -317,7 +368,9 @@ class Block:
             laid = self._lay(0, 1)
             release = self.release._replace(deviations=laid.deviations[:1])
             with self._samples(1) as samples:
-                self.program.warm_up(self.state, samples, self.objective, self.method, release, seen)
+                common = self.state, samples, self.objective, self.method, release, seen
+                records = rounds.Records(self._optimum, *self._records)
+                rounds.run_serial(np.array([-1, 0]), _in_turn(self.problem), barrier(1), *common, records)
             self._keep(0, 0, seen)
         first, last = np.searchsorted(self._recorded, [begin, end], side="right")
         recorded = self._recorded[first:last]
@@ -337,32 +390,32 @@ class Block:
         laid = self._lay(begin, end)
         part = slice(begin - laid.begin, end - laid.begin)
         release = self.release._replace(deviations=laid.deviations[part])
-        method = self.program.during(laid.method, part)
+        method = laid.method._replace(of_rounds=laid.method.of_rounds[part])
         seen = self._transcript(self.program.local_steps * (end - begin), end - begin)
         if len(self._records[0]) < ends.size - 1:
-            self._records = self._rooms_for(ends.size - 1)
-        records = rounds.Records(self.program.models(self.state), self._optimum, *self._records)
+            self._records = self._arrays_for(ends.size - 1)
+        records = rounds.Records(self._optimum, *self._records)
         cuts = self._cuts(threads) if threads > 1 else _in_turn(self.problem)
         with self._samples(cuts.size - 1) as samples:
-            common = cuts, meeting(cuts.size - 1), self.state, samples, self.objective, method, release, seen
+            common = cuts, barrier(cuts.size - 1), self.state, samples, self.objective, method, release, seen
             if threads > 1:
                 rounds.run_parallel(begin + 1, end + 1, *common)
-                metrics.measure(0, *records)
+                metrics.measure(0, self.state.models, *records)
             else:
                 rounds.run_serial(ends, *common, records)
         self.done = end
         self._keep(self.program.releases(begin), self.program.broadcasts(begin), seen)
         self._hand_out(ends[1:])
 
-    def _rooms_for(self, records: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _arrays_for(self, records: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Where so many average models, their spreads and their distances to the optimum are put."""
         return self.zeros(records, self.problem.d), self.zeros(records), self.zeros(records)
 
     @contextmanager
     def _samples(self, shares: int) -> Iterator[Samples]:
-        """The data, with rooms for so many shares of the workers; BLAS has one thread in each of them."""
+        """The data, with scratch for so many shares of the workers; BLAS has one thread in each of them."""
         if self.state.gradient.shape[0] != shares:
-            self.state = self.state._replace(**self.rooms(self.problem.d, shares)._asdict())
+            self.state = self.state._replace(**self.scratch(self.problem.d, shares)._asdict())
         if isinstance(self.samples, gradient.Panels) and self.samples.partial.shape[0] != shares:
             shape = shares, *self.samples.partial.shape[1:]
             self.samples = self.samples._replace(partial=aligned_zeros(shape, self.dtype))
@@ -370,7 +423,7 @@ class Block:
             yield self.samples
             return
         if self.samples.model.shape[0] != shares:
-            self.samples = with_rooms(self.samples, shares)
+            self.samples = with_scratch(self.samples, shares)
         with blas.one_thread():
             yield self.samples
 
@@ -398,7 +451,7 @@ class Block:
     def _settle(self) -> None:
         """How far all runs have come, and the models of those that are over now."""
         going = []
-        models = self._of_all(self.program.models(self.state))
+        models = self._of_all(self.state.models)
         finite = np.isfinite(models).all(axis=(1, 2))
         for share in self._going:
             runs, lanes, repetitions = share
@@ -422,7 +475,7 @@ class Block:
         if self._going:
             self._settle()
         for runs, lanes, repetitions in self._going:
-            runs.workers[repetitions] = self._of_lanes(self.program.models(self.state), lanes)
+            runs.workers[repetitions] = self._of_lanes(self.state.models, lanes)
 
     def _transcript(self, releases: int, rounds: int) -> Transcript:
         worker = self._kinds[0].timetable.worker
@@ -456,7 +509,8 @@ class Block:
         if self._laid.begin <= begin and end <= self._laid.end:
             return self._laid
         end = max(end, min(begin + ROUNDS_LAID, self.horizon))
-        method = self.program.ahead(self, self.method, self._programs, begin, end)
+        coefficients = self.stack(program.method.coefficients(program, begin, end) for program in self._programs)
+        method = self.method._replace(of_rounds=coefficients)
         self._laid = _Laid(begin, end, self._deviations(begin, end), method)
         return self._laid
 
@@ -490,6 +544,13 @@ def _shares(lanes: Sequence[Lane]) -> list[_Share]:
         _Share(lanes[mine[0]].runs, np.array(mine), np.array([lanes[k].repetition for k in mine]))
         for mine in by_runs.values()
     ]
+
+
+def _kept(method: Any, workers: NDArray[Any], server: NDArray[Any], name: str) -> NDArray[Any]:
+    """The row of two arrays that a method calls so."""
+    array, names = (workers, method.workers) if name in method.workers else (server, method.server)
+    row: NDArray[Any] = array[names.index(name)]
+    return row
 
 
 def _in_turn(problem: Composite) -> NDArray[np.int64]:

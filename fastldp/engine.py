@@ -76,7 +76,7 @@ def execute(
     lanes, lines = lanes_of(problem), lines_of(problem)
     packs = pack(jobs, lanes, lines)
     _refuse_what_cannot_fit(problem, lanes=lines * lanes, blocks=min(len(packs), cores))
-    single = sum(len(pack) for pack in packs) == 1 and packs[0][0].runs.schedule.program.lanes_of_samples
+    single = sum(len(pack) for pack in packs) == 1
     samples, alone = _laid_out(problem, single=single, runs=max(map(len, packs)))
     # Blocks may differ in their local steps; the longest come first, and segments are cut for them.
     most_steps = max(runs.schedule.program.local_steps for runs in jobs)

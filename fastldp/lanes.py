@@ -1,4 +1,4 @@
-"""What formulas of losses and regularizers are written with: in Python on NumPy arrays, in kernels on lanes of runs.
+"""What formulas are written with: in Python on NumPy arrays, in kernels on lanes of runs.
 
 Beside these a formula has `+`, `-`, `*`, `/`, comparisons, and `&`, `|`, `~` of them; it has no `if` on values, which
 may differ from lane to lane: `select` chooses. Loops over the coordinates of a row go by `load` and `store`.
@@ -13,7 +13,7 @@ import numpy as np
 from numba.extending import overload
 from scipy.special import expit
 
-from fastldp.kernels import simd, vmath
+from fastldp.kernels import formulas, methods, simd, vmath
 
 __all__ = [
     "all_lanes",
@@ -26,11 +26,14 @@ __all__ = [
     "load",
     "log",
     "maximum",
+    "mean_over_workers",
     "minimum",
+    "prox",
     "select",
     "sigmoid",
     "sqrt",
     "store",
+    "weighted_mean",
 ]
 
 
@@ -109,6 +112,24 @@ def store(value: Any, array: Any, *indices: Any) -> None:
     array[indices] = value
 
 
+def mean_over_workers(values: Any, j: Any) -> Any:
+    """The mean of values[:, j], of what workers keep."""
+    return np.mean(values[:, j], axis=0)
+
+
+def weighted_mean(values: Any, j: Any, shares: Any) -> Any:
+    """Σ wᵢ values[i, j], with shares n wᵢ."""
+    return np.tensordot(shares, values[:, j], axes=1) / len(values)
+
+
+def prox(run: Any, array: Any, i: Any, scale: Any) -> None:
+    """Replace array[i] by the prox of scale·g there, of the g of a method's run."""
+    rows = array[i].T
+    array[i] = (
+        np.stack([run.objective.prox(row, scale) for row in rows.reshape(-1, rows.shape[-1])]).reshape(rows.shape).T
+    )
+
+
 def _in_kernels(plain: Callable[..., Any], compiled: Any) -> None:
     """Let kernels call something of ours where formulas call a function above."""
     count = plain.__code__.co_argcount
@@ -125,10 +146,14 @@ def _in_kernels(plain: Callable[..., Any], compiled: Any) -> None:
     overload(plain, inline="always", strict=False)((one, two, three)[count - 1])
 
 
-for _plain in (sqrt, fabs, copysign, minimum, maximum, select, fma, any_lane, all_lanes, broadcast):
-    _in_kernels(_plain, getattr(simd, _plain.__name__))
-for _plain in (exp, log, sigmoid):
-    _in_kernels(_plain, getattr(vmath, _plain.__name__))
+_KINDS: tuple[tuple[Any, tuple[Callable[..., Any], ...]], ...] = (
+    (simd, (sqrt, fabs, copysign, minimum, maximum, select, fma, any_lane, all_lanes, broadcast)),
+    (vmath, (exp, log, sigmoid)),
+    (methods, (mean_over_workers, weighted_mean)),
+)
+for _module, _functions in _KINDS:
+    for _plain in _functions:
+        _in_kernels(_plain, getattr(_module, _plain.__name__))
 
 
 # Inlining by Numba cannot do with an unknown number of arguments; that by LLVM can.
@@ -143,3 +168,8 @@ def _load(array: Any, *indices: Any) -> Any:
 @overload(store, strict=False, jit_options=_INLINED)
 def _store(value: Any, array: Any, *indices: Any) -> Any:
     return lambda value, array, *indices: simd.store(value, array, *indices)
+
+
+@overload(prox, strict=False, jit_options=_INLINED)
+def _prox(run: Any, array: Any, i: Any, scale: Any) -> Any:
+    return lambda run, array, i, scale: formulas.apply_prox(run.objective, array, i, scale)

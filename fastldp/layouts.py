@@ -87,7 +87,7 @@ def padding(problem: Problem) -> float:
 def samples_in_panels(problem: Problem, shares: int = 1) -> gradient.Panels:
     """Dense data with the samples in the lanes, for one run: a copy, filled up to whole panels with zeros.
 
-    With room for the sums of so many shares of the workers.
+    With scratch for the sums of so many shares of the workers.
     """
     dtype, lanes = np.dtype(problem.dtype), LANES[problem.dtype]
     counts = -(-problem.sizes // lanes)

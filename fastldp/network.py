@@ -1,4 +1,4 @@
-"""A network's data for its kernels: rows filled up to whole lanes, cut into chunks, and room for each thread."""
+"""A network's data for its kernels: rows filled up to whole lanes, cut into chunks, and scratch for each thread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def chunks_of(begin: int, end: int, lanes: int, most: int) -> Integers:
 
 
 def samples_of(problem: MLP) -> Network:
-    """The problem's own arrays, without room to work in."""
+    """The problem's own arrays, without scratch."""
     lanes = LANES[problem.products]
     firsts = filled(problem.starts, lanes)
     cut = [chunks_of(a, b, lanes, problem.chunk) for a, b in pairwise(firsts.tolist())]
@@ -65,19 +65,19 @@ def samples_of(problem: MLP) -> Network:
     )
 
 
-def with_rooms(samples: Network, rooms: int) -> Network:
-    """The same with so many rooms, one for each share of the workers."""
+def with_scratch(samples: Network, shares: int) -> Network:
+    """The same with scratch for so many shares of the workers."""
     lanes, dtype = samples.classes.shape[1], samples.values.dtype
     d = int(samples.offsets[-1] + samples.widths[-1] * (samples.widths[-2] + 1))
     longest = int(np.diff(samples.starts).max())
     units = int(samples.widths[1:].sum()) * longest
     return samples._replace(
-        model=aligned_zeros((rooms, d), dtype),
-        sums=aligned_zeros((rooms, d), dtype),
-        units=aligned_zeros((rooms, units), dtype),
-        slopes=aligned_zeros((rooms, units), dtype),
-        reaches=aligned_zeros((rooms, samples.offsets.size, longest // lanes, lanes), dtype),
-        norms=aligned_zeros((rooms, longest // lanes, lanes), dtype),
+        model=aligned_zeros((shares, d), dtype),
+        sums=aligned_zeros((shares, d), dtype),
+        units=aligned_zeros((shares, units), dtype),
+        slopes=aligned_zeros((shares, units), dtype),
+        reaches=aligned_zeros((shares, samples.offsets.size, longest // lanes, lanes), dtype),
+        norms=aligned_zeros((shares, longest // lanes, lanes), dtype),
     )
 
 

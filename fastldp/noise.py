@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.algorithms import Algorithm
 from fastldp.composite import Composite
 from fastldp.describing import described, section
 from fastldp.errors import ArgumentError
 from fastldp.kernels.chacha import key_of
+from fastldp.methods import Method
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import COMMON, OS, SEEDED
 
@@ -54,7 +54,7 @@ class Noise(NamedTuple):
         return np.stack([key_of(secret, repetition, bound) for repetition in repetitions])
 
 
-def identity(problem: Composite, method: Algorithm, budget: Budget | None, rounds: int, start: NDArray[Any]) -> bytes:
+def identity(problem: Composite, method: Method, budget: Budget | None, rounds: int, start: NDArray[Any]) -> bytes:
     """A digest of all that a run is, but for its repetition."""
     promised = None if budget is None else described(budget)
     text = section([problem.definition, described(method), method.version, promised, rounds])

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp import bars, engine, memory
-from fastldp.algorithms import Algorithm, PrimalDual
 from fastldp.block import Runs
 from fastldp.composite import LARGEST_ENTRY, Composite
 from fastldp.errors import (
@@ -29,6 +28,7 @@ from fastldp.errors import (
     SamplerWarning,
 )
 from fastldp.measures import Measures
+from fastldp.methods import Method, PrimalDual
 from fastldp.noise import Noise, identity
 from fastldp.privacy.budget import LARGEST_DELTA, Budget
 from fastldp.privacy.ledger import Ledger
@@ -53,7 +53,7 @@ def solve(
     budget: Budget | None = None,
     *,
     rounds: int,
-    algorithm: Algorithm | None = None,
+    algorithm: Method | None = None,
     repetitions: int = 1,
     seed: int | None = None,
     common_noise: bool = False,
@@ -118,7 +118,7 @@ def solve(
     """
     check_common(problem, budget, n_jobs, seed)
     method = PrimalDual() if algorithm is None else algorithm
-    if not isinstance(method, Algorithm):
+    if not isinstance(method, Method):
         raise ArgumentError("algorithm", algorithm, "give an instance such as PrimalDual() or ISRLDP(step=0.5)")
     rounds = integer("rounds", rounds, FEWER_ROUNDS, at_least=1, at_most=MOST_ROUNDS)
     repetitions = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
@@ -270,7 +270,7 @@ def _refuse_what_cannot_fit(
     memory.refuse_beyond("repetitions", needed, "ask for fewer repetitions, records or messages", value=repetitions)
 
 
-def _solution(runs: Runs, method: Algorithm, seed: int | None, seconds: float) -> Solution:
+def _solution(runs: Runs, method: Method, seed: int | None, seconds: float) -> Solution:
     scale = float(runs.optimum @ runs.optimum)
     with np.errstate(over="ignore"):  # of a run that diverged
         distance = runs.distance / (scale if scale > 0 else 1.0)
@@ -294,7 +294,7 @@ def _solution(runs: Runs, method: Algorithm, seed: int | None, seconds: float) -
     )
 
 
-def _shown(method: Algorithm) -> str:
+def _shown(method: Method) -> str:
     """A method for people: what it is called with, unless that is an array of thousands."""
     return type(method).__name__ if len(repr(method)) > 120 else repr(method)
 

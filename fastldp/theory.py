@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastldp.algorithms import PrimalDual
 from fastldp.errors import ArgumentError, UnboundedGradientError
+from fastldp.methods import PrimalDual
 from fastldp.privacy.budget import Budget
 from fastldp.problem import Problem
 from fastldp.validation import integer, known_name, real, reals, vector

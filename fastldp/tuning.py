@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import memory
-from fastldp.algorithms import Algorithm
 from fastldp.block import Runs
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, GridEdgeWarning
 from fastldp.kernels.chacha import key_of
+from fastldp.methods import Method
 from fastldp.privacy.budget import Budget
 from fastldp.recording import Final, timetable
 from fastldp.solve import (
@@ -40,7 +40,7 @@ FIRST_REPETITION = 2**63
 class Trial(NamedTuple):
     """One setting and how it did."""
 
-    algorithm: Algorithm
+    algorithm: Method
     rounds: int
     error: float
     """The mean final optimality of the repetitions; infinite where one diverged."""
@@ -56,7 +56,7 @@ class Tuned:
     edges: tuple[str, ...]
 
     @property
-    def algorithm(self) -> Algorithm:
+    def algorithm(self) -> Method:
         """The winner."""
         return self.trials[0].algorithm
 
@@ -113,7 +113,7 @@ def grid(kind: type[Any], **values: Any) -> list[Any]:
 def tune(
     problem: Composite,
     budget: Budget | None,
-    algorithm_grid: Iterable[Algorithm],
+    algorithm_grid: Iterable[Method],
     *,
     rounds: int | Sequence[int],
     repetitions: int = 4,
@@ -161,7 +161,7 @@ def tune(
     1.0
     """
     check_common(problem, budget, n_jobs, seed)
-    if isinstance(algorithm_grid, Algorithm) or not isinstance(algorithm_grid, Iterable):
+    if isinstance(algorithm_grid, Method) or not isinstance(algorithm_grid, Iterable):
         raise ArgumentError("algorithm_grid", algorithm_grid, "give a list of methods, such as grid(...) makes")
     methods = list(algorithm_grid)
     horizons = list(rounds) if isinstance(rounds, Sequence | np.ndarray) else [rounds]
@@ -170,7 +170,7 @@ def tune(
     if not horizons:
         raise ArgumentError("rounds", rounds, "there is nothing to choose from")
     for method in methods:
-        if not isinstance(method, Algorithm):
+        if not isinstance(method, Method):
             raise ArgumentError("algorithm_grid", method, "give instances such as ISRLDP(step=0.5)")
     remedy = f"{FEWER_ROUNDS}, or several"
     horizons = [integer("rounds", T, remedy, at_least=1, at_most=MOST_ROUNDS) for T in horizons]
@@ -207,7 +207,7 @@ def tune(
     return Tuned(tuple(trials), edges)
 
 
-def _trial(method: Algorithm, runs: Runs, scale: float) -> Trial:
+def _trial(method: Method, runs: Runs, scale: float) -> Trial:
     with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
         errors = np.where(runs.failed > 0, np.inf, runs.consensus[:, -1] + runs.distance[:, -1] / scale)
         return Trial(method, runs.rounds, float(errors.mean()), float(errors.std()))
@@ -236,7 +236,7 @@ def _size(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _kind(method: Algorithm) -> tuple[Any, ...]:
+def _kind(method: Method) -> tuple[Any, ...]:
     """The method and what of its parameters is no number."""
     values = [getattr(method, field.name) for field in fields(method)]
     return type(method), *(str(value) for value in values if _size(value) is None)

@@ -9,12 +9,14 @@ A formula is a method of a class, such as `slope(self, z, b)`. In Python `self` 
 object's numbers in lanes, by the same names, so that one text serves both.
 """
 
+import hashlib
+import sys
 from collections import namedtuple
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba import typeof, types
 from numba.core import cgutils
 from numba.extending import models, overload, register_model
@@ -22,10 +24,11 @@ from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
 from fastldp.kernels.jit import formula, own_formula, own_piece, piece, serial
-from fastldp.kernels.simd import Typed, address_in, intrinsic, lanes_at, load, maximum, minimum, store
+from fastldp.kernels.simd import Typed, intrinsic, lanes_at, load, maximum, minimum, store
 
 Floats = NDArray[np.floating[Any]]
 
+PACKAGE = __name__.partition(".")[0]
 # Times this, a scalar of single precision is one of double, which formulas are for; vectors stay as they are.
 AS_FORMULAS_TAKE = 1.0
 
@@ -53,65 +56,59 @@ class Fields(NamedTuple):
 
 
 class Formulas(types.Dummy):
-    """The Numba type that stands for a class with formulas: which one is all there is to know of it."""
+    """The Numba type that stands for a class with formulas: it is another where the sources of the class are."""
 
     def __init__(self, owner: type) -> None:
-        self.owner = owner
+        self.owner, self.sources = owner, _sources_of(owner)
         super().__init__(name=f"Formulas({owner.__module__}.{owner.__qualname__})")
 
     @property
     def key(self) -> Any:
-        return self.owner
+        return self.owner, self.sources
+
+
+@cache
+def _sources_of(owner: type) -> str:
+    """A digest of the files that have the formulas of one of our classes, so that no cache outlives an edit."""
+    modules = {kind.__module__ for kind in owner.__mro__ if _ours(kind)} | {f"{PACKAGE}.lanes"}
+    files = [sys.modules[name].__file__ for name in sorted(modules) if name in sys.modules]
+    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files if file)).hexdigest()
 
 
 register_model(Formulas)(models.OpaqueModel)
 
 
-@cache
-def _self_type(fields: Fields) -> Any:
-    # Numba has no tuples with names and nothing in them.
-    names = (*fields.numbers, *fields.vectors, *fields.structure) or ("nothing",)
-    return namedtuple("Self", names)
-
-
 @intrinsic
-def _self(context: Any, formulas: Any, numbers: Any, vectors: Any, structure: Any, j: Any) -> Typed:
-    """What a formula calls `self`: of vectors it has the numbers of coordinate j, or all where it is of whole rows."""
-    fields, whole = formulas.owner.fields(), hasattr(formulas.owner, "prox_row")
-    number, vector = lanes_at(numbers, 1), lanes_at(vectors, 2)
-    row_of_vectors, row_of_structure = (types.Array(a.dtype, a.ndim - 1, "C") for a in (vectors, structure))
-    kinds = [number] * len(fields.numbers) + [row_of_vectors if whole else vector] * len(fields.vectors)
-    kinds += [row_of_structure] * len(fields.structure)
-    result = types.BaseTuple.from_types(kinds or [types.intp], _self_type(fields))
+def _row(context: Any, array: Any, k: Any) -> Typed:
+    """Row k of an array, as an array that owns nothing."""
+    kind = types.Array(array.dtype, array.ndim - 1, "C")
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        _, numbers_at, vectors_at, structure_at, j_at = args
+        whole, row = context.make_array(array)(context, builder, args[0]), context.make_array(kind)(context, builder)
+        shape, strides = (cgutils.unpack_tuple(builder, part, array.ndim) for part in (whole.shape, whole.strides))
+        begin = cgutils.pointer_add(builder, whole.data, builder.mul(strides[0], args[1]), row.data.type)
+        populate_array(row, begin, shape[1:], strides[1:], whole.itemsize, None)
+        return row._getvalue()
 
-        def loaded(array: Any, value: Any, kind: Any, *indices: Any) -> Any:
-            address = address_in(context, builder, array, value, indices, kind)
-            return builder.load(address, align=array.dtype.bitwidth // 8)
-
-        index = ir.IntType(64)
-        parts = [loaded(numbers, numbers_at, number, index(k)) for k in range(len(fields.numbers))]
-        for k in range(len(fields.vectors)):
-            if whole:
-                parts.append(_row(context, builder, vectors, vectors_at, k, row_of_vectors))
-            else:
-                parts.append(loaded(vectors, vectors_at, vector, index(k), j_at))
-        for k in range(len(fields.structure)):
-            parts.append(_row(context, builder, structure, structure_at, k, row_of_structure))
-        return context.make_tuple(builder, result, parts or [j_at])
-
-    return result(formulas, numbers, vectors, structure, types.intp), emit
+    return kind(array, types.intp), emit
 
 
-def _row(context: Any, builder: Any, array: Any, value: Any, k: int, kind: Any) -> Any:
-    """Row k of an array, as an array that owns nothing."""
-    whole, row = context.make_array(array)(context, builder, value), context.make_array(kind)(context, builder)
-    shape, strides = (cgutils.unpack_tuple(builder, part, array.ndim) for part in (whole.shape, whole.strides))
-    begin = cgutils.pointer_add(builder, whole.data, builder.mul(strides[0], ir.IntType(64)(k)), row.data.type)
-    populate_array(row, begin, shape[1:], strides[1:], whole.itemsize, None)
-    return row._getvalue()
+def tuple_of(arguments: str, parts: dict[str, str]) -> Any:
+    """A formula of these arguments for a tuple with names: of each, what it is, as text with `load` and `row`."""
+    parts = parts or {"nothing": "0"}  # Numba has no tuples with names and nothing in them
+    scope: dict[str, Any] = {"Made": namedtuple("Made", parts), "load": load, "row": _row}
+    exec(f"def made({arguments}):\n    return Made({', '.join(parts.values())})", scope)
+    return own_formula(scope["made"])
+
+
+@cache
+def _self_of(owner: Any) -> Any:
+    """What formulas of a class call `self`: of vectors it has coordinate j, or all where they are of whole rows."""
+    fields, of_vector = owner.fields(), "row(vectors, {})" if hasattr(owner, "prox_row") else "load(vectors, {}, j)"
+    parts = {name: f"load(numbers, {k})" for k, name in enumerate(fields.numbers)}
+    parts |= {name: of_vector.format(k) for k, name in enumerate(fields.vectors)}
+    parts |= {name: f"row(structure, {k})" for k, name in enumerate(fields.structure)}
+    return tuple_of("numbers, vectors, structure, j", parts)
 
 
 def _slope(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
@@ -137,9 +134,10 @@ def _short_slope_of_class(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
 def _of_margin(owner: Any, name: str) -> Any:
     # What a class of ours makes faster is not taken from one that inherits it: its slope may be another.
     text = own_formula(getattr(owner, name, owner.slope) if _ours(owner) else owner.slope)
+    self_of = _self_of(owner)
 
     def of_margin(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
-        return text(_self(formulas, numbers, numbers, numbers, 0), z, b)
+        return text(self_of(numbers, numbers, numbers, 0), z, b)
 
     return of_margin
 
@@ -178,18 +176,19 @@ def _prox(formulas: Any, X: Any, i: Any, scale: Any, numbers: Any, vectors: Any,
 
 @overload(_prox, inline="always")
 def _prox_of_class(formulas: Any, X: Any, i: Any, scale: Any, numbers: Any, vectors: Any, structure: Any) -> Any:
+    self_of = _self_of(formulas.owner)
     if hasattr(formulas.owner, "prox_row"):
         of_row = own_formula(formulas.owner.prox_row)
 
         def at_once(formulas: Any, X: Any, i: Any, scale: Any, numbers: Any, vectors: Any, structure: Any) -> Any:
-            of_row(_self(formulas, numbers, vectors, structure, 0), X, i, scale)
+            of_row(self_of(numbers, vectors, structure, 0), X, i, scale)
 
         return at_once
     of_coordinate = own_formula(formulas.owner.shrink)
 
     def one_by_one(formulas: Any, X: Any, i: Any, scale: Any, numbers: Any, vectors: Any, structure: Any) -> Any:
         for j in range(X.shape[1]):
-            me = _self(formulas, numbers, vectors, structure, j)
+            me = self_of(numbers, vectors, structure, j)
             store(of_coordinate(me, load(X, i, j) * AS_FORMULAS_TAKE, scale), X, i, j)
 
     return one_by_one
@@ -199,40 +198,41 @@ def _prox_of_row(formulas: Any, X: Any, i: int, scale: Any, numbers: Any, vector
     _prox(formulas, X, i, scale, numbers, vectors, structure)
 
 
-# Those of our own classes are cached. Numba would not see where others were edited, so these are compiled anew.
-_OURS = {text: piece(text) for text in (_slopes, _prox_of_row)}
-_OTHERS = {text: own_piece(text) for text in (_slopes, _prox_of_row)}
+@cache
+def _compiled(text: Any, ours: bool) -> Any:
+    """Those of our own classes are cached. Numba would not see where others were edited: they are compiled anew."""
+    return (piece if ours else own_piece)(text)
 
 
 def slopes_of(owner: type, objective: Objective, samples: Any, axes: int) -> int:
     """The address of a loss's slopes: of samples like these, with margins in an array of so many axes."""
     clip, numbers = typeof(objective.clip), typeof(objective.loss_numbers)
     rows = typeof(samples.inverse_norms), typeof(samples.targets), types.intp, types.intp
-    return _address(
-        _slopes, owner, types.boolean, lanes_at(clip, 1), *rows, numbers, types.Array(clip.dtype, axes, "C")
-    )
+    kinds = types.boolean, lanes_at(clip, 1), *rows, numbers, types.Array(clip.dtype, axes, "C")
+    return address_of(_slopes, owner, Formulas(owner), *kinds)
 
 
 def prox_of(owner: type, objective: Objective, models: Floats) -> int:
     """The address of a regularizer's prox, of models in arrays like this."""
     numbers = typeof(objective.numbers)
     further = numbers, typeof(objective.vectors), typeof(objective.structure)
-    return _address(_prox_of_row, owner, typeof(models), types.intp, lanes_at(numbers, 1), *further)
+    return address_of(_prox_of_row, owner, Formulas(owner), typeof(models), types.intp, lanes_at(numbers, 1), *further)
 
 
 def _ours(owner: type) -> bool:
-    return owner.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return owner.__module__.partition(".")[0] == PACKAGE
 
 
-def _address(text: Any, owner: type, *kinds: Any) -> int:
-    function, signature = (_OURS if _ours(owner) else _OTHERS)[text], (Formulas(owner), *kinds)
-    function.compile(signature)
-    compiled = function.overloads[signature]
+def address_of(text: Any, owner: type, *kinds: Any) -> int:
+    """Where a text that is about a class is compiled, for arguments of these types."""
+    function = _compiled(text, _ours(owner))
+    function.compile(kinds)
+    compiled = function.overloads[kinds]
     return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
 
 
 @intrinsic
-def _call(context: Any, address: Any, arguments: Any) -> Typed:
+def call(context: Any, address: Any, arguments: Any) -> Typed:
     """Call what is compiled at the address with these arguments, after the one that takes no value."""
     kinds = [types.intp if isinstance(kind, types.Integer) else types.unliteral(kind) for kind in arguments]
 
@@ -253,14 +253,14 @@ def _call(context: Any, address: Any, arguments: Any) -> Typed:
 def to_slopes(objective: Any, within: bool, samples: Any, row: int, count: int, slopes: Any) -> None:
     """Margins of so many rows from `row` on to their slopes, in place."""
     rows = samples.inverse_norms, samples.targets, row, count
-    _call(objective.slopes, (within, load(objective.clip, 0), *rows, objective.loss_numbers, slopes))
+    call(objective.slopes, (within, load(objective.clip, 0), *rows, objective.loss_numbers, slopes))
 
 
 @formula
 def apply_prox(objective: Any, X: Any, i: int, scale: Any) -> None:
     """Replace X[i] by the prox of scale·g there."""
     if objective.prox != 0:
-        _call(objective.prox, (X, i, scale, objective.numbers, objective.vectors, objective.structure))
+        call(objective.prox, (X, i, scale, objective.numbers, objective.vectors, objective.structure))
 
 
 @serial

@@ -34,7 +34,7 @@ from fastldp.kernels.simd import (
     load,
     load_as,
     low_half,
-    room,
+    scratch,
     select,
     sqrt,
     store,
@@ -99,12 +99,12 @@ def store_words(rows: Any, ends: Any, keys: Any, group: Any, few: Any, address: 
     round_, worker, purpose = address
     key = load_key(words_like(like), keys)
     even = broadcast(2 * group, key[0])
-    at = broadcast(round_, key[0])
+    at, step = broadcast(round_, key[0]), broadcast(purpose, key[0])
     if few or by_precision(like, False, True):
-        store_rows(chacha20(key, even, at, worker, purpose), rows, 0)
+        store_rows(chacha20(key, even, at, worker, step), rows, 0)
     else:
         # Both blocks at once, side by side in vectors twice as wide: one alone waits for itself half of the time.
-        w = chacha20(join(key, key), join(even, even + 1), join(at, at), worker, purpose)
+        w = chacha20(join(key, key), join(even, even + 1), join(at, at), worker, join(step, step))
         store_rows(low_half(w), rows, 0)
         store_rows(high_half(w), rows, 16)
     # Single precision has no use for b, nor for other last terms; eight coordinates have b in the same block.
@@ -117,7 +117,7 @@ def store_words(rows: Any, ends: Any, keys: Any, group: Any, few: Any, address: 
         least = select(a0 < least, a0, least)
     if not any_lane(least < FEW):
         return 8 if few else 16, 0
-    _refine(rows, ends, keys, even, at, worker, purpose)
+    _refine(rows, ends, keys, even, at, worker, step)
     return 8 if few else 16, 1
 
 
@@ -125,7 +125,7 @@ def store_words(rows: Any, ends: Any, keys: Any, group: Any, few: Any, address: 
 def _refine(rows: Any, ends: Any, keys: Any, even: Any, round_: Any, worker: Any, purpose: Any) -> None:
     """The last terms of u1 of a group some of whose uniforms are refined, to the rows that follow the first."""
     keep_apart()  # rare, and as long as the common path
-    further = room(even, 16)
+    further = scratch(even, 16)
     store_rows(chacha20(load_key(even, keys), even | REFINING, round_, worker, purpose), further, 0)
     like = load(ends, 0)  # for its type
     for k in range(0, 16, 2):
@@ -154,7 +154,7 @@ def store_group(
     Or, where its lanes are to lie apart, `across`, of arrays (rows, lanes, coordinates).
     """
     like = load(normals, 0, 0)  # for its type
-    rows, ends = room(words_like(like), WORDS), room(like, ENDS)
+    rows, ends = scratch(words_like(like), WORDS), scratch(like, ENDS)
     begin = store_words(rows, ends, keys, group, count <= 8, address, like)
     for k in range(0, min(16, count), 2):
         n0, n1, u0, u1 = normals_of(like, rows, ends, begin, k)

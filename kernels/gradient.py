@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastldp.kernels.formulas import to_slopes
 from fastldp.kernels.jit import formula, serial
-from fastldp.kernels.simd import all_lanes, broadcast, fma, lane_sum, load, prefetch, room, store
+from fastldp.kernels.simd import all_lanes, broadcast, fma, lane_sum, load, prefetch, scratch, store
 
 # How many rows, at most, have their margins and slopes on the stack at once: in general, and of a tile of sparse ones.
 ROWS, TILE = 40, 200
@@ -67,13 +67,13 @@ class Panels(NamedTuple):
     inverse_norms: Floats  # (panels, lanes)
     least_inverse_norms: Floats  # (n,)
     firsts: NDArray[np.int64]  # (n + 1,): worker i has the panels firsts[i] to firsts[i + 1]
-    partial: Floats  # (shares, d, lanes): room for the sums of each lane, a row for each share of the workers
+    partial: Floats  # (shares, d, lanes): scratch for the sums of each lane, a row for each share of the workers
 
 
 Samples = DenseSamples | SparseSamples | Panels
 
 
-class Rooms(NamedTuple):
+class Scratch(NamedTuple):
     """Where gradients are made: rows of at least d numbers, one for each share of the workers."""
 
     gradient: Floats  # (shares, d or more, lanes)
@@ -87,24 +87,24 @@ APART = 16
 GRADIENTS: dict[type, Callable[..., Any]] = {}
 
 
-def store_gradient(objective: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
+def store_gradient(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any) -> Any:
     """gradient[share] = Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[row], each clipped to the norm `clip`."""
     raise NotImplementedError("only compiled code calls this")
 
 
 @overload(store_gradient, inline="always")
-def _by_type_of_samples(objective: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
+def _by_type_of_samples(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any) -> Any:
     return GRADIENTS[samples.instance_class]
 
 
-def _over_rows(objective: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
-    _sum_all(objective, samples, i, X, row, rooms.scaled, rooms.gradient, share)
+def _over_rows(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any) -> Any:
+    _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share)
 
 
-def _over_panels(objective: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
-    _sum_all(objective, samples, i, X, row, rooms.scaled, samples.partial, share)
+def _over_panels(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any) -> Any:
+    _sum_all(objective, samples, i, X, row, scratch.scaled, samples.partial, share)
     for j in range(X.shape[1]):
-        store(lane_sum(load(samples.partial, share, j)), rooms.gradient, share, j)
+        store(lane_sum(load(samples.partial, share, j)), scratch.gradient, share, j)
 
 
 GRADIENTS |= {DenseSamples: _over_rows, SparseSamples: _over_rows, Panels: _over_panels}
@@ -122,7 +122,7 @@ def _sum_all(objective: Any, samples: Any, i: int, X: Any, at: int, scaled: Any,
     within = objective.reach > 0 and _within(objective, samples, i, squares)
     # Some rows at a time: all margins, then all slopes, then all products of these. In a loop of their own slopes need
     # not wait for each other; among the products LLVM would have them wait in memory.
-    slopes = room(load(G, share, 0), TILE)
+    slopes = scratch(load(G, share, 0), TILE)
     several = _several(samples)
     for row in range(first, end, several):
         count = min(several, end - row)

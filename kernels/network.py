@@ -45,7 +45,7 @@ Integers = NDArray[np.int64]
 
 
 class Network(NamedTuple):
-    """What the workers hold, the shape of the network, and room to work in.
+    """What the workers hold, the shape of the network, and scratch.
 
     The model is the layers one after the other: the weights (units, inputs), then the biases.
     """
@@ -59,12 +59,12 @@ class Network(NamedTuple):
     widths: Integers  # (layers + 1,): features, units of each hidden layer, classes
     offsets: Integers  # (layers,): where the model has each layer
     caution: float  # what the rounding of a norm may have hidden, taken off the clipping threshold
-    model: Floats  # (rooms, d): the model, in the precision of the products
-    sums: Floats  # (rooms, d): the gradient of a chunk
-    units: Floats  # (rooms, all units of a chunk): what each layer gives
+    model: Floats  # (shares, d): the model, in the precision of the products
+    sums: Floats  # (shares, d): the gradient of a chunk
+    units: Floats  # (shares, all units of a chunk): what each layer gives
     slopes: Floats  # the same: δ
-    reaches: Floats  # (rooms, layers, samples of a chunk / lanes, lanes): ‖a‖² + 1 of the inputs of each layer
-    norms: Floats  # (rooms, samples of a chunk / lanes, lanes): of samples' gradients, squared, and then their scales
+    reaches: Floats  # (shares, layers, samples of a chunk / lanes, lanes): ‖a‖² + 1 of the inputs of each layer
+    norms: Floats  # (shares, samples of a chunk / lanes, lanes): of samples' gradients, squared, and then their scales
 
 
 # Views and products are functions of their own, not inlined: they take no time, but LLVM would take much for them.
@@ -85,13 +85,13 @@ def _biases(model: Any, layer: int, widths: Any, offsets: Any) -> Any:
 
 
 @piece_with_views
-def _of_layer(room: Any, layer: int, count: int, widths: Any) -> Any:
-    """What a layer's units have in a room, for so many samples: (units, samples)."""
+def _of_layer(scratch: Any, layer: int, count: int, widths: Any) -> Any:
+    """What a layer's units have in a row of scratch, for so many samples: (units, samples)."""
     keep_apart()
     begin = 0
     for before in range(layer):
         begin += widths[before + 1] * count
-    return room[begin : begin + widths[layer + 1] * count].reshape((widths[layer + 1], count))
+    return scratch[begin : begin + widths[layer + 1] * count].reshape((widths[layer + 1], count))
 
 
 @piece_with_views
@@ -189,17 +189,17 @@ def _clip(D: Any, scales: Any, biases: Any) -> None:
 
 
 @piece_with_views
-def _forward(begin: int, end: int, room: int, net: Any) -> None:
+def _forward(begin: int, end: int, share: int, net: Any) -> None:
     """The units of every layer; of the last the slopes."""
     keep_apart()
     widths, layers, lanes, count = net.widths, net.offsets.size, net.classes.shape[1], end - begin
-    units, reaches = net.units[room], net.reaches[room]
+    units, reaches = net.units[share], net.reaches[share]
     for g in range(count // lanes):
         store(load(net.reach, begin // lanes + g), reaches, 0, g)
     for layer in range(layers):
         Z = _of_layer(units, layer, count, widths)
-        weights = _weights(net.model[room], layer, widths, net.offsets)
-        biases = _biases(net.model[room], layer, widths, net.offsets)
+        weights = _weights(net.model[share], layer, widths, net.offsets)
+        biases = _biases(net.model[share], layer, widths, net.offsets)
         if layer == 0:
             _multiply(weights, net.values[begin:end].T, Z)
         else:
@@ -207,37 +207,37 @@ def _forward(begin: int, end: int, room: int, net: Any) -> None:
         if layer < layers - 1:
             _activate(_in_lanes(Z, lanes), biases, reaches[layer + 1])
         else:
-            D = _in_lanes(_of_layer(net.slopes[room], layer, count, widths), lanes)
+            D = _in_lanes(_of_layer(net.slopes[share], layer, count, widths), lanes)
             classes = net.classes[begin // lanes : end // lanes]
-            _softmax_slopes(_in_lanes(Z, lanes), biases, classes, reaches[layer], D, net.norms[room])
+            _softmax_slopes(_in_lanes(Z, lanes), biases, classes, reaches[layer], D, net.norms[share])
 
 
 @piece_with_views
-def _backward(count: int, room: int, net: Any) -> None:
+def _backward(count: int, share: int, net: Any) -> None:
     """The slopes of every hidden layer, from the last to the first."""
     keep_apart()
-    widths, lanes, slopes = net.widths, net.classes.shape[1], net.slopes[room]
+    widths, lanes, slopes = net.widths, net.classes.shape[1], net.slopes[share]
     for layer in range(net.offsets.size - 1, 0, -1):
         D = _of_layer(slopes, layer - 1, count, widths)
-        weights = _weights(net.model[room], layer, widths, net.offsets)
+        weights = _weights(net.model[share], layer, widths, net.offsets)
         _multiply(weights.T, _of_layer(slopes, layer, count, widths), D)
-        H = _in_lanes(_of_layer(net.units[room], layer - 1, count, widths), lanes)
-        _sigmoid_slopes(H, net.reaches[room, layer - 1], _in_lanes(D, lanes), net.norms[room])
+        H = _in_lanes(_of_layer(net.units[share], layer - 1, count, widths), lanes)
+        _sigmoid_slopes(H, net.reaches[share, layer - 1], _in_lanes(D, lanes), net.norms[share])
 
 
 @piece_with_views
-def _sum(begin: int, end: int, room: int, net: Any) -> None:
+def _sum(begin: int, end: int, share: int, net: Any) -> None:
     """The gradient of every layer, from slopes that are clipped first, to net.sums."""
     keep_apart()
     widths, offsets, lanes, count = net.widths, net.offsets, net.classes.shape[1], end - begin
     for layer in range(offsets.size):
-        D = _of_layer(net.slopes[room], layer, count, widths)
-        _clip(_in_lanes(D, lanes), net.norms[room], _biases(net.sums[room], layer, widths, offsets))
-        weights = _weights(net.sums[room], layer, widths, offsets)
+        D = _of_layer(net.slopes[share], layer, count, widths)
+        _clip(_in_lanes(D, lanes), net.norms[share], _biases(net.sums[share], layer, widths, offsets))
+        weights = _weights(net.sums[share], layer, widths, offsets)
         if layer == 0:
             _multiply(D, net.values[begin:end], weights)
         else:
-            _multiply(D, _of_layer(net.units[room], layer - 1, count, widths).T, weights)
+            _multiply(D, _of_layer(net.units[share], layer - 1, count, widths).T, weights)
 
 
 @piece_with_views
@@ -255,23 +255,23 @@ def _copy_to(copy: Any, x: Any) -> None:
 
 
 @piece_with_views
-def store_network_gradient(clip: float, net: Any, i: int, X: Any, row: int, G: Any, room: int) -> None:
-    """G[room] = Σ_l of the gradients of worker i's samples at X[row], each clipped to the norm `clip`."""
+def store_network_gradient(clip: float, net: Any, i: int, X: Any, row: int, G: Any, share: int) -> None:
+    """G[share] = Σ_l of the gradients of worker i's samples at X[row], each clipped to the norm `clip`."""
     keep_apart()
     lanes = net.classes.shape[1]
-    _copy_to(net.model[room], X[row])
-    G[room] = 0.0
+    _copy_to(net.model[share], X[row])
+    G[share] = 0.0
     for chunk in range(net.chunks[i], net.chunks[i + 1]):
         begin, end = net.starts[chunk], net.starts[chunk + 1]
-        _forward(begin, end, room, net)
-        _backward(end - begin, room, net)
-        _scales(clip * net.caution, net.counted[begin // lanes : end // lanes], net.norms[room])
-        _sum(begin, end, room, net)
-        _add_to(G[room], net.sums[room])
+        _forward(begin, end, share, net)
+        _backward(end - begin, share, net)
+        _scales(clip * net.caution, net.counted[begin // lanes : end // lanes], net.norms[share])
+        _sum(begin, end, share, net)
+        _add_to(G[share], net.sums[share])
 
 
-def _network(objective: Any, samples: Any, i: Any, X: Any, row: Any, rooms: Any, share: Any) -> Any:
-    store_network_gradient(load(objective.clip, 0), samples, i, X, row, rooms.gradient, share)
+def _network(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any) -> Any:
+    store_network_gradient(load(objective.clip, 0), samples, i, X, row, scratch.gradient, share)
 
 
 GRADIENTS[Network] = _network

@@ -478,9 +478,9 @@ LINE = 512  # bits
 def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[Any]:
     """Zeros that begin at a cache line, as NumPy's own need not: a gradient over them is 6 % faster."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    room = np.zeros(size + 63, np.uint8)
-    begin = -room.ctypes.data % 64
-    return room[begin : begin + size].view(dtype).reshape(shape)
+    scratch = np.zeros(size + 63, np.uint8)
+    begin = -scratch.ctypes.data % 64
+    return scratch[begin : begin + size].view(dtype).reshape(shape)
 
 
 def _lines(kind: Vector) -> int:
@@ -522,7 +522,7 @@ def address_in(context: Any, builder: Any, array: Kind, value: Any, indices: Seq
 
 
 @intrinsic_of_literals
-def room(context: Any, like: Any, count: Any) -> Typed:
+def scratch(context: Any, like: Any, count: Any) -> Typed:
     """An array on the stack, its values not set, of so many (a constant) of the type of `like`."""
     kind = _meant(like)
     lanes = (*[2] * (_lines(kind) - 1), kind.lanes // _lines(kind)) if isinstance(kind, Vector) else ()

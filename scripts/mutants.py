@@ -27,19 +27,19 @@ import numpy as np
 
 HERE = Path(__file__).parent
 RELEASE, GAUSSIAN, PRIVATIZE = "kernels.release", "kernels.gaussian", "kernels.privatize"
-ADDRESS = "d - j <= 8, (t, i, purpose), deviation)"
+ADDRESS = "d - j <= 8, (t, i, k), deviation)"
 WHOLE = "whole = (query + coarse) - coarse"
 ROUNDED = "noise = (fma(normal, deviation, query - whole) + fine) - fine"
-ALL_ROWS = "    _sum_all(objective, samples, i, X, row, rooms.scaled, rooms.gradient, share)\n"
+ALL_ROWS = "    _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share)\n"
 PER_BATCH = """\
-    _sum_all(objective, samples, i, X, row, rooms.scaled, rooms.gradient, share)
-    squares = broadcast(0.0, load(rooms.gradient, share, 0))
+    _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share)
+    squares = broadcast(0.0, load(scratch.gradient, share, 0))
     for j in range(X.shape[1]):
-        squares = fma(load(rooms.gradient, share, j), load(rooms.gradient, share, j), squares)
+        squares = fma(load(scratch.gradient, share, j), load(scratch.gradient, share, j), squares)
     most = load(objective.clip, 0) * float(samples.firsts[i + 1] - samples.firsts[i])
     scale = minimum(broadcast(1.0, squares), most / sqrt(squares))
     for j in range(X.shape[1]):
-        store(load(rooms.gradient, share, j) * scale, rooms.gradient, share, j)
+        store(load(scratch.gradient, share, j) * scale, scratch.gradient, share, j)
 """
 
 
@@ -62,17 +62,15 @@ class Mutant(NamedTuple):
 
 MUTANTS = {
     # Noise that is used twice.
-    "all workers": Mutant(RELEASE, ADDRESS, "d - j <= 8, (t, 0, purpose), deviation)", "correlated between workers"),
+    "all workers": Mutant(RELEASE, ADDRESS, "d - j <= 8, (t, 0, k), deviation)", "correlated between workers"),
     "every fifth worker": Mutant(
-        RELEASE, ADDRESS, "d - j <= 8, (t, i % 5, purpose), deviation)", "between workers 0 and 5", workers=6
+        RELEASE, ADDRESS, "d - j <= 8, (t, i % 5, k), deviation)", "between workers 0 and 5", workers=6
     ),
     "next worker, last round": Mutant(
-        RELEASE, ADDRESS, "d - j <= 8, (t + i, 0, purpose), deviation)", "between workers 0 and 1 (round 2, round 1)"
+        RELEASE, ADDRESS, "d - j <= 8, (t + i, 0, k), deviation)", "between workers 0 and 1 (round 2, round 1)"
     ),
-    "all rounds": Mutant(RELEASE, ADDRESS, "d - j <= 8, (1, i, purpose), deviation)", "correlated between rounds"),
-    "two rounds": Mutant(
-        RELEASE, ADDRESS, "d - j <= 8, ((t + 1) // 2, i, purpose), deviation)", "correlated between rounds"
-    ),
+    "all rounds": Mutant(RELEASE, ADDRESS, "d - j <= 8, (1, i, k), deviation)", "correlated between rounds"),
+    "two rounds": Mutant(RELEASE, ADDRESS, "d - j <= 8, ((t + 1) // 2, i, k), deviation)", "correlated between rounds"),
     "all repetitions": Mutant(
         "noise", "key_of(secret, repetition, bound)", "key_of(secret, 0, bound)", "correlated between transcripts"
     ),
@@ -89,9 +87,9 @@ MUTANTS = {
         RELEASE, ADDRESS, "d - j <= 8, (t, i, 0), deviation)", "correlated between purposes", "DPFedAvg"
     ),
     "the warm start and round 1": Mutant(
-        "kernels.local_steps",
-        "release_gradient(0, 0, k, i, state.model",
-        "release_gradient(0, 1, k, i, state.model",
+        "kernels.rounds",
+        "release_gradient(now, (t, i, k), steps",
+        "release_gradient(now, (max(t, 1), i, k), steps",
         "correlated between rounds (warm start",
         "DPScaffold",
     ),
@@ -126,16 +124,16 @@ MUTANTS = {
         "block", "schedule.deviations[begin:end]", "schedule.deviations[::-1][begin:end]", "of the claimed variance"
     ),
     "the warm start not counted": Mutant(
-        "algorithms.baseline",
-        "terms.problem, program.releases(rounds), program",
-        "terms.problem, program.local_steps * rounds, program",
+        "methods.schedule",
+        "releases = program.releases(rounds)",
+        "releases = program.local_steps * rounds",
         "the ledger counts",
         "DPScaffold",
     ),
     "a run alone": Mutant(
         RELEASE,
-        "normal, dither = load(release.normals, i, lane_of_t, j), load(release.dithers, i, lane_of_t, j)",
-        "normal, dither = 0.5 * load(release.normals, i, lane_of_t, j), load(release.dithers, i, lane_of_t, j)",
+        "normal, dither = load(release.normals, i, place, j), load(release.dithers, i, place, j)",
+        "normal, dither = 0.5 * load(release.normals, i, place, j), load(release.dithers, i, place, j)",
         "a run alone releases other noise",
         workers=1,
     ),
@@ -163,7 +161,7 @@ MUTANTS = {
         epsilon=8.0,
         also=(
             ("within = objective.reach > 0 and _within(objective, samples, i, squares)", "within = True"),
-            ("load, prefetch, room, store", "load, minimum, prefetch, room, sqrt, store"),
+            ("load, prefetch, scratch, store", "load, minimum, prefetch, scratch, sqrt, store"),
         ),
     ),
     "slopes not limited": Mutant(
@@ -177,16 +175,16 @@ MUTANTS = {
         "block", '"weight": (1.0 /', '"weight": (1.1 /', "the mean of the loss", epsilon=8.0, transcripts=20_000
     ),
     "the dual sent along": Mutant(
-        "kernels.primal_dual",
-        "store(load(state.X, i, j) - step * load(state.dual, i, j), seen",
-        "store(load(state.X, i, j) - 2.0 * step * load(state.dual, i, j), seen",
+        "methods.primal_dual",
+        "return load(run.X, i, j) - self.step * load(run.dual, i, j)",
+        "return load(run.X, i, j) - 2.0 * self.step * load(run.dual, i, j)",
         "of the claimed variance",
     ),
     # Another law.
     "off the grid": Mutant(
         RELEASE,
-        "h0 = privatize(release.mode, load(state.gradient, share, j + k) * weight, common, n0, u0)",
-        "h0 = privatize(1, load(state.gradient, share, j + k) * weight, common, n0, u0)",
+        "h0 = privatize(release.mode, load(gradient, share, j + c) * weight, common, n0, u0)",
+        "h0 = privatize(1, load(gradient, share, j + c) * weight, common, n0, u0)",
         "off the public grid",
     ),
     "rounding before adding": Mutant(
@@ -211,7 +209,7 @@ MUTANTS = {
         "MLP",
     ),
     "network: all workers": Mutant(
-        RELEASE, "groups, (t, i, purpose), True)", "groups, (t, 0, purpose), True)", "between workers", "MLP"
+        RELEASE, "groups, (t, i, k), True)", "groups, (t, 0, k), True)", "between workers", "MLP"
     ),
     "network: all groups of coordinates": Mutant(
         RELEASE,

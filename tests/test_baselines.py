@@ -10,10 +10,9 @@ import cases
 import fastldp as fl
 import naive
 from fastldp import engine
-from fastldp.algorithms import schedule
-from fastldp.algorithms.isrl import NoisyDescent
-from fastldp.algorithms.local_steps import MOST_LOCAL_STEPS
 from fastldp.errors import ArgumentError
+from fastldp.methods import Program, schedule
+from fastldp.methods.base import MOST_LOCAL_STEPS
 from fastldp.privacy import Sensitivity
 
 BUDGET = fl.Budget(1.0, 1e-4)
@@ -432,8 +431,8 @@ def test_with_strong_convexity_the_accelerated_method_forgets_its_step() -> None
     problem = fl.Problem(np.eye(4), np.ones(4), workers=2, l2=0.1)
 
     def round_(number: int, step: float, problem: fl.Problem) -> Any:
-        program = NoisyDescent(fl.ISRLDP(step, accelerated=True), problem, 2000, step)
-        return program.coefficients(number - 1, number)[0]
+        method = fl.ISRLDP(step, accelerated=True)
+        return method.coefficients(Program(method, problem, 2000, step), number - 1, number)[0]
 
     _, pull, step, share = round_(2000, 0.1, problem)
     np.testing.assert_allclose(round_(2000, 1e-3, problem), round_(2000, 0.1, problem), rtol=0.01)

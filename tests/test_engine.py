@@ -16,8 +16,8 @@ import naive
 from fastldp import block, engine, layouts, recording
 from fastldp.composite import Composite
 from fastldp.kernels import gradient, jit, release, rounds
+from fastldp.kernels.barrier import barrier
 from fastldp.kernels.chacha import key_of
-from fastldp.kernels.meeting import meeting
 
 # Numba counts its allocations in a module of C.
 runtime: Any = importlib.import_module("numba.core.runtime._nrt_python")
@@ -365,12 +365,12 @@ def test_no_round_allocates(layout: str, alone: bool, name: str) -> None:
     laid = block.Block(samples, [block.Lane(run, 0)], alone=alone)
     drawn = laid.release._replace(deviations=laid._deviations(0, 200))
     seen = release.Transcript(-1, laid.zeros(0, problem.d), laid.zeros(0, problem.d))
-    records = rounds.Records(laid.state.X, laid._optimum, *laid._rooms_for(2))
+    records = rounds.Records(laid._optimum, *laid._arrays_for(2))
 
     def allocations(last: int) -> int:
         before = runtime.memsys_get_stats_alloc()
         common = laid.state, laid.samples, laid.objective, laid.method, drawn, seen
-        rounds.run_serial(np.array([0, 1, last - 1]), np.array([0, problem.n]), meeting(1), *common, records)
+        rounds.run_serial(np.array([0, 1, last - 1]), np.array([0, problem.n]), barrier(1), *common, records)
         return int(runtime.memsys_get_stats_alloc() - before)
 
     runtime.memsys_enable_stats()

@@ -67,10 +67,10 @@ def test_a_rehearsal_is_the_path_of_the_sweep(tmp_path: Path) -> None:
     assert [(leg.end, leg.outcome) for leg in cut.legs] == [(20, RUNNING)] * 8
     assert [(leg.end, leg.outcome) for leg in whole.legs] == [(50, COMPLETED)] * 8
     sweeps.run(text, tmp_path / "r.h5")
-    steps = {setting.key: setting.method.step for setting in spec.settings}
+    methods: dict[str, Any] = {setting.key: setting.method for setting in spec.settings}
     found = {(run.parameters["step"], run.repetition): run.x for run in fl.results(tmp_path / "r.h5")}
     for leg in whole.legs:
-        np.testing.assert_array_equal(leg.columns["x"], found[steps[leg.key], leg.repetition])
+        np.testing.assert_array_equal(leg.columns["x"], found[methods[leg.key].step, leg.repetition])
 
 
 def test_every_kind_of_block_is_tried_on_all_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ from scipy import sparse
 
 import fastldp as fl
 from fastldp import block, engine, layouts, recording
-from fastldp.algorithms.schedule import released
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError
 from fastldp.kernels.chacha import key_of
+from fastldp.methods.schedule import released
 
 Array = NDArray[np.float64]
 
@@ -61,9 +61,9 @@ def queries(problem: Composite, points: Sequence[Array], *, method: Any = None, 
         lanes = [block.Lane(runs, 0) for runs in jobs[first : first + several]]
         runs = block.Block(samples, lanes, alone=alone)
         runs.advance(1)
-        # The room where the gradient of the last worker was made.
+        # The scratch where the release of the last worker was made.
         gradient = runs.state.gradient[0][: problem.d].astype(np.float64).reshape(problem.d, -1)
-        found.append(gradient[:, : len(lanes)].T / schedule.program.divisors(problem)[-1])
+        found.append(gradient[:, : len(lanes)].T)
     return np.concatenate(found)
 
 
@@ -158,7 +158,7 @@ def test_baselines_are_held_to_their_bounds_too(method: Any) -> None:
     assert program.enforced(worlds[0]) == bound
     points = hostile_points(D, 4)
     seen = [queries(world, points, method=method) for world in worlds]
-    allowed = float(released(worlds[0], bound, program.divisors(worlds[0])).total[-1])
+    allowed = float(released(worlds[0], bound, method.divisors(worlds[0])).total[-1])
     for one, other in combinations(seen, 2):
         assert (np.linalg.norm(one / allowed - other / allowed, axis=1) <= 1.0).all()
 

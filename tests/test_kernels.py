@@ -30,17 +30,17 @@ extreme_rows = arrays(np.float64, (1, 5, LANES), elements=st.one_of(moderate, ex
 
 
 @jit.serial
-def store_gradients(objective, samples, X, rooms):  # type: ignore[no-untyped-def]
+def store_gradients(objective, samples, X, scratch):  # type: ignore[no-untyped-def]
     for i in range(X.shape[0]):
-        gradient.store_gradient(objective, samples, i, X, i, rooms, i)
+        gradient.store_gradient(objective, samples, i, X, i, scratch, i)
 
 
-def gradients(loss: str | fl.Loss, clips: np.ndarray, samples: Any, X: np.ndarray, rooms: gradient.Rooms) -> None:
-    """Of every worker i at X[i], to the i-th room; with a threshold of each lane."""
+def gradients(loss: str | fl.Loss, clips: np.ndarray, samples: Any, X: np.ndarray, scratch: gradient.Scratch) -> None:
+    """Of every worker i at X[i], to the i-th scratch; with a threshold of each lane."""
     stack = partial(cases.in_lanes, lane_shape=X.shape[2:], dtype=X.dtype.name)
     plain = objective_of([fl.Zero()] * clips.size, clips.ravel().tolist(), X.shape[1], stack)
     objective = with_losses(plain, [as_loss(loss)] * clips.size, samples, X.ndim - 1, stack)
-    store_gradients(objective, samples, X, rooms)
+    store_gradients(objective, samples, X, scratch)
 
 
 @jit.serial
@@ -92,8 +92,8 @@ def test_gradients(loss: str, layout: str, bound: float | None) -> None:
     rng = np.random.default_rng(1)
     X = rng.standard_normal((6, 9, LANES)) * 10.0 ** np.arange(-3, 5)
     G = np.full_like(X, np.nan)  # what was there is not added to
-    samples, rooms = layouts.samples_in_rows(case.problem), gradient.Rooms(G, np.empty_like(X))
-    gradients(loss, np.full(LANES, bound or 1e300), samples, X, rooms)
+    samples, scratch = layouts.samples_in_rows(case.problem), gradient.Scratch(G, np.empty_like(X))
+    gradients(loss, np.full(LANES, bound or 1e300), samples, X, scratch)
     for i, (A, b) in enumerate(case.shards):
         for lane in range(LANES):
             reference = len(b) * naive.gradient(loss, A, b, X[i, :, lane], bound or np.inf)
@@ -130,8 +130,8 @@ def test_sums_by_columns_have_the_bits_of_sums_by_rows(
 
     def at(samples: layouts.Samples) -> np.ndarray:
         G = simd.aligned_zeros(X.shape)
-        rooms = gradient.Rooms(G, simd.aligned_zeros(X.shape))
-        gradients(loss, np.full(lane_shape, 1e300), samples, X, rooms)
+        scratch = gradient.Scratch(G, simd.aligned_zeros(X.shape))
+        gradients(loss, np.full(lane_shape, 1e300), samples, X, scratch)
         return G
 
     np.testing.assert_array_equal(at(by_columns), at(by_rows))
@@ -178,7 +178,7 @@ def test_a_lane_that_clips_or_saturates_leaves_the_bits_of_its_neighbours(layout
 
     def at(X: np.ndarray, clip: np.ndarray) -> np.ndarray:
         G = np.empty_like(X)
-        gradients("logistic", clip, samples, X, gradient.Rooms(G, np.empty_like(X)))
+        gradients("logistic", clip, samples, X, gradient.Scratch(G, np.empty_like(X)))
         return G
 
     plain, clip, far, lost = at(X, unclipped), unclipped.copy(), X.copy(), X.copy()

@@ -18,10 +18,10 @@ import fastldp as fl
 import naive
 from fastldp import blas, block, engine, layouts, mlp, network, recording
 from fastldp.kernels import release, rounds
+from fastldp.kernels.barrier import barrier
 from fastldp.kernels.chacha import key_of
-from fastldp.kernels.gradient import Rooms, store_gradient
+from fastldp.kernels.gradient import Scratch, store_gradient
 from fastldp.kernels.jit import serial
-from fastldp.kernels.meeting import meeting
 from fastldp.kernels.privatize import GRIDDED
 from fastldp.objective import objective_of
 from fastldp.sweeping import spec
@@ -65,18 +65,18 @@ def point(problem: fl.MLP, scale: float = 0.3) -> Array:
 
 def gradients(problem: fl.MLP, x: Array, clip: float) -> Array:
     """The kernel's sums of clipped gradients."""
-    samples = network.with_rooms(network.samples_of(problem), problem.n)
+    samples = network.with_scratch(network.samples_of(problem), problem.n)
     total = np.full((problem.n, problem.d), np.nan)
     objective = objective_of([fl.Zero()], [clip], problem.d, lambda values: np.atleast_1d(np.array(values)[0]))
-    store_gradients(objective, samples, x[None], Rooms(total, np.empty_like(total)))
+    store_gradients(objective, samples, x[None], Scratch(total, np.empty_like(total)))
     return total
 
 
 @serial
-def store_gradients(objective: Any, samples: Any, X: Any, rooms: Any) -> None:
-    """The gradient of worker i at X[0], to the i-th room."""
-    for i in range(rooms.gradient.shape[0]):
-        store_gradient(objective, samples, i, X, 0, rooms, i)
+def store_gradients(objective: Any, samples: Any, X: Any, scratch: Any) -> None:
+    """The gradient of worker i at X[0], to the i-th scratch."""
+    for i in range(scratch.gradient.shape[0]):
+        store_gradient(objective, samples, i, X, 0, scratch, i)
 
 
 # The gradient
@@ -348,13 +348,13 @@ def test_no_round_allocates() -> None:
     drawn = laid.release._replace(deviations=laid._deviations(0, 30))
     assert drawn.mode == GRIDDED
     seen = release.Transcript(-1, laid.zeros(0, problem.d), laid.zeros(0, problem.d))
-    samples = network.with_rooms(network.samples_of(problem), 1)
-    records = rounds.Records(laid.state.X, laid._optimum, *laid._rooms_for(2))
+    samples = network.with_scratch(network.samples_of(problem), 1)
+    records = rounds.Records(laid._optimum, *laid._arrays_for(2))
 
     def allocations(last: int) -> int:
         before = runtime.memsys_get_stats_alloc()
         common = laid.state, samples, laid.objective, laid.method, drawn, seen
-        rounds.run_serial(np.array([0, 1, last - 1]), np.array([0, problem.n]), meeting(1), *common, records)
+        rounds.run_serial(np.array([0, 1, last - 1]), np.array([0, problem.n]), barrier(1), *common, records)
         return int(runtime.memsys_get_stats_alloc() - before)
 
     runtime.memsys_enable_stats()

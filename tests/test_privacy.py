@@ -10,8 +10,8 @@ import pytest
 import cases
 import fastldp as fl
 import naive
-from fastldp.algorithms import Terms
 from fastldp.errors import ArgumentError, BudgetError, DataError, DeltaWarning, UnknownNameError
+from fastldp.methods import Terms
 from fastldp.privacy import allocation, dynamic_variances, rho_of, static_variances
 from fastldp.sweeping import spec as specs
 

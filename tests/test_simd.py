@@ -44,8 +44,8 @@ from fastldp.kernels.simd import (
     polynomial,
     prefetch,
     rint,
-    room,
     rotate_left,
+    scratch,
     select,
     sqrt,
     store,
@@ -319,8 +319,8 @@ def mask_summary(A: Any, out: Any) -> None:
 
 @serial
 def backwards(A: Any, out: Any) -> None:
-    """By way of two rooms, one of which is only in the way."""
-    kept, beside = room(load(A, 0), 5), room(load(A, 0), 5)
+    """By way of two arrays, one of which is only in the way."""
+    kept, beside = scratch(load(A, 0), 5), scratch(load(A, 0), 5)
     for k in range(5):
         store(load(A, k), kept, k)
         store(load(A, k) + 1, beside, k)

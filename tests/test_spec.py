@@ -14,9 +14,9 @@ import cases
 import fastldp as fl
 import sweeps
 from fastldp import memory
-from fastldp.algorithms import baseline, primal_dual
 from fastldp.describing import canonical, described, section
 from fastldp.errors import SamplerWarning, SpecError, TooLargeError
+from fastldp.methods import primal_dual, schedule
 from fastldp.recording import Every, timetable
 from fastldp.sweeping import spec
 from fastldp.sweeping.lines import lines_of
@@ -410,7 +410,7 @@ def test_planning_computes_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [setting.key for setting in spec.read(text, sweeps.DATA).settings]
     for module, name in ((primal_dual, "dynamic_variances"), (primal_dual, "static_variances")):
         monkeypatch.setattr(module, name, None)
-    monkeypatch.setattr(baseline, "static_variances", None)
+    monkeypatch.setattr(schedule, "static_variances", None)
     assert [setting.key for setting in spec.read(text, sweeps.DATA).settings] == expected
 
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.algorithms import Algorithm, Schedule
-from fastldp.algorithms.program import Program
 from fastldp.auditing import evidence, independence, pair
-from fastldp.auditing.adversary import Seen, View, claimed_deviations, look
+from fastldp.auditing.adversary import Seen, claimed_deviations, look
 from fastldp.auditing.evidence import Check
 from fastldp.auditing.independence import Closest, by_coordinate, by_release, by_transcript, closest, sizes, worst_of
 from fastldp.auditing.unseen import Sight
 from fastldp.auditing.watching import Watch, Watched
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, FastLDPError
+from fastldp.methods import Method, Program, Schedule
+from fastldp.methods.base import View
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.sampler import DITHERS, spacing
 from fastldp.recording import Final, Messages
@@ -45,7 +45,7 @@ TRIED = 8
 class Attack:
     """The two inputs, the schedule they share, and the evidence."""
 
-    def __init__(self, inputs: pair.Pair, budget: Budget, rounds: int, method: Algorithm, n_jobs: int | None) -> None:
+    def __init__(self, inputs: pair.Pair, budget: Budget, rounds: int, method: Method, n_jobs: int | None) -> None:
         self.worlds = (inputs.problem, inputs.neighbour), (inputs.neighbour, inputs.problem)
         self.problem, self.worker = inputs.problem, inputs.worker
         self.budget, self.rounds, self.method, self.n_jobs = budget, rounds, method, n_jobs
@@ -272,7 +272,7 @@ class Attack:
         )
 
 
-def _common_schedule(inputs: pair.Pair, budget: Budget, rounds: int, method: Algorithm) -> Schedule:
+def _common_schedule(inputs: pair.Pair, budget: Budget, rounds: int, method: Method) -> Schedule:
     """The step and variances of both inputs; they must not tell the inputs apart by themselves."""
     one, other = (method.schedule(problem, budget, rounds) for problem in inputs[:2])
     same = one.step == other.step and np.array_equal(one.deviations, other.deviations)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from fastldp import memory
-from fastldp.algorithms import Algorithm, PrimalDual
 from fastldp.auditing import evidence, pair
 from fastldp.auditing.attack import Attack
 from fastldp.auditing.unseen import unseen
 from fastldp.composite import Composite
 from fastldp.errors import ArgumentError
+from fastldp.methods import Method, PrimalDual
 from fastldp.mlp import MLP
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.conversions import epsilon_of
@@ -122,7 +122,7 @@ def audit(
     rounds: int,
     neighbour: Composite | None = None,
     worker: int | None = None,
-    algorithm: Algorithm | None = None,
+    algorithm: Method | None = None,
     transcripts: int = 100_000,
     confidence: float = 0.95,
     seed: int | None = 0,
@@ -163,7 +163,7 @@ def audit(
     rounds = integer("rounds", rounds, "give a whole number ≥ 1", at_least=1, at_most=MOST_ROUNDS)
     memory.refuse_beyond("rounds", 8 * ARRAYS_OF_ROUNDS * rounds, "audit fewer rounds")
     method = PrimalDual() if algorithm is None else algorithm
-    if not isinstance(method, Algorithm):
+    if not isinstance(method, Method):
         raise ArgumentError("algorithm", algorithm, "give an instance such as PrimalDual() or ISRLDP(step=0.5)")
     transcripts = integer("transcripts", transcripts, "give a whole number ≥ 2", at_least=2)
     confidence = real("confidence", confidence, "give a number between 0 and 1, such as 0.95", above=0, below=1)

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from scipy import sparse
 
 from fastldp import engine
-from fastldp.algorithms.program import Program
 from fastldp.auditing import independence
 from fastldp.auditing.evidence import least_score
 from fastldp.auditing.independence import Closest
 from fastldp.auditing.watching import Watched
 from fastldp.composite import Composite
+from fastldp.methods import Program
 from fastldp.privacy.sampler import SPACING
 from fastldp.problem import Problem
 
@@ -142,4 +142,4 @@ def _of_paths(sight: Sight) -> Iterator[str]:
         yield f"kernels for {other} data and for networks"
     else:
         yield "kernels for linear models"
-    yield f"methods other than {type(sight.program).__name__}"
+    yield f"methods other than {type(sight.program.method).__name__}"

@@ -10,8 +10,8 @@ import numpy as np
 
 import fastldp as fl
 from fastldp import figures
-from fastldp.algorithms import ALLOCATIONS
 from fastldp.cli.writing import require_writable, written
+from fastldp.methods import ALLOCATIONS
 from fastldp.privacy import METHODS
 from fastldp.validation import integer
 

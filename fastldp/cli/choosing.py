@@ -10,10 +10,10 @@ from typing import Any
 from scipy import sparse
 
 import fastldp as fl
-from fastldp.algorithms import ALLOCATIONS
 from fastldp.datasets.dataset import Dataset, two_classes
 from fastldp.datasets.generated import STAND_INS
 from fastldp.losses import SIGNS, Loss
+from fastldp.methods import ALLOCATIONS
 from fastldp.problem import HALF
 from fastldp.sweeping.making import LOSSES, METHODS, REGULARIZERS, kind_of, made, parameters_of
 from fastldp.sweeping.sources import DENSE_FROM

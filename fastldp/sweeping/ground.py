@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from fastldp.algorithms import Schedule, Terms
 from fastldp.engine import lines_of
 from fastldp.layouts import Samples, lanes_of, samples_in_lanes
+from fastldp.methods import Schedule, Terms
 from fastldp.privacy.budget import Budget
 from fastldp.sweeping.setting import Setting, Subject
 

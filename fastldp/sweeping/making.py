@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from fastldp import algorithms, losses, regularizers
+from fastldp import losses, methods, regularizers
 from fastldp.errors import ArgumentError
 from fastldp.extending import found
 from fastldp.validation import known_name
 
-METHODS = {kind.__name__: kind for kind in algorithms.METHODS}
+METHODS = {kind.__name__: kind for kind in methods.METHODS}
 LOSSES = losses.NAMES | {kind.__name__: kind for kind in (losses.Huber, losses.SmoothedHinge)}
 REGULARIZERS = {
     kind.__name__: kind

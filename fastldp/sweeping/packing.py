@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fastldp import engine
-from fastldp.algorithms.program import Program
 from fastldp.block import lane_mates
 from fastldp.composite import Composite
+from fastldp.methods import Program
 from fastldp.recording import Timetable
 from fastldp.sweeping.agenda import Agenda, Blocks
 from fastldp.sweeping.work import Pending

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.algorithms import Algorithm
 from fastldp.composite import Composite
+from fastldp.methods import Method
 from fastldp.noise import Noise
 from fastldp.privacy.budget import Budget
 from fastldp.recording import Timetable
@@ -45,7 +45,7 @@ class Setting:
     """Which data, of the sweep's."""
     subject: int
     """Which problem over them."""
-    method: Algorithm
+    method: Method
     budget: Budget | None
     rounds: int
     timetable: Timetable

@@ -14,12 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastldp import algorithms, losses
-from fastldp.algorithms import Outline, Terms
+from fastldp import losses, methods
 from fastldp.composite import Composite
 from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.describing import described, plain, section
 from fastldp.errors import ArgumentError, SpecError
+from fastldp.methods import Outline, Terms
 from fastldp.mlp import MLP
 from fastldp.noise import Noise
 from fastldp.planning.prior import Prior
@@ -142,7 +142,7 @@ class _Tried:
     """A method of the sweep with its horizons, and the table to blame."""
 
     table: Table
-    method: algorithms.Algorithm
+    method: methods.Method
     horizons: tuple[int, ...]
 
     @cached_property

@@ -6,7 +6,7 @@ call, and its threads meet in memory. Each round is cut into shares. A thread cl
 nobody has claimed yet; who finishes the last one ends the round for all. A thread waits only for shares that another
 one is at work on: where the threads of the loop take turns instead of running side by side, the first does everything.
 
-A meeting is an array of `shares + 2` cache lines: how many rounds of each share are claimed, how many shares are
+A barrier is an array of `shares + 2` cache lines: how many rounds of each share are claimed, how many shares are
 finished, how many rounds have ended.
 """
 
@@ -28,35 +28,35 @@ LINE = 8  # numbers in a cache line
 PATIENCE = 10_000
 
 
-def meeting(shares: int) -> NDArray[np.int64]:
+def barrier(shares: int) -> NDArray[np.int64]:
     """Of threads that have not begun."""
     return aligned_zeros((shares + 2, LINE), np.int64)
 
 
 @formula
-def claim(met: Any, share: int, done: int) -> Any:
+def claim(barrier: Any, share: int, done: int) -> Any:
     """Whether the caller gets this share of the round after `done` others."""
-    return _swap(met, share, done)
+    return _swap(barrier, share, done)
 
 
 @formula
-def finish(met: Any, done: int) -> Any:
+def finish(barrier: Any, done: int) -> Any:
     """A share of the round after `done` others is finished; whether it was the last one."""
-    shares = met.shape[0] - 2
-    return _add_one(met, shares) == (done + 1) * shares
+    shares = barrier.shape[0] - 2
+    return _add_one(barrier, shares) == (done + 1) * shares
 
 
 @formula
-def end_round(met: Any, done: int) -> None:
+def end_round(barrier: Any, done: int) -> None:
     """All may go on to the next round."""
-    _write(met, met.shape[0] - 1, done + 1)
+    _write(barrier, barrier.shape[0] - 1, done + 1)
 
 
 @formula
-def await_end(met: Any, done: int) -> None:
+def await_end(barrier: Any, done: int) -> None:
     """Until the round after `done` others has ended."""
     looks = 0
-    while _read(met, met.shape[0] - 1) <= done:
+    while _read(barrier, barrier.shape[0] - 1) <= done:
         looks += 1
         if looks % PATIENCE == 0:
             _let_others_run()
@@ -76,7 +76,7 @@ def _of_line(emit: Any, returned: Any, *values: Any) -> Typed:
 
 
 @intrinsic
-def _swap(context: Any, met: Any, line: Any, old: Any) -> Typed:
+def _swap(context: Any, barrier: Any, line: Any, old: Any) -> Typed:
     """Whether the number was `old`, and is one more now."""
 
     def emit(builder: Any, place: Any, old: Any) -> Any:
@@ -87,7 +87,7 @@ def _swap(context: Any, met: Any, line: Any, old: Any) -> Typed:
 
 
 @intrinsic
-def _add_one(context: Any, met: Any, line: Any) -> Typed:
+def _add_one(context: Any, barrier: Any, line: Any) -> Typed:
     """The number, with one added to it."""
 
     def emit(builder: Any, place: Any) -> Any:
@@ -98,13 +98,13 @@ def _add_one(context: Any, met: Any, line: Any) -> Typed:
 
 
 @intrinsic
-def _read(context: Any, met: Any, line: Any) -> Typed:
+def _read(context: Any, barrier: Any, line: Any) -> Typed:
     """The number, and with it all that was written before it."""
     return _of_line(lambda builder, place: builder.load_atomic(place, "acquire", 8), types.int64)
 
 
 @intrinsic
-def _write(context: Any, met: Any, line: Any, value: Any) -> Typed:
+def _write(context: Any, barrier: Any, line: Any, value: Any) -> Typed:
     """The number, after all that was written before."""
 
     def emit(builder: Any, place: Any, value: Any) -> Any:

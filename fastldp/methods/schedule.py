@@ -11,18 +11,79 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import memory
-from fastldp.composite import LARGEST_THRESHOLD, Composite
+from fastldp.composite import LARGEST_THRESHOLD, Composite, threshold
 from fastldp.errors import BudgetError, DataError
-from fastldp.planning.plan import ARRAYS_OF_RELEASES
+from fastldp.methods.planned import PLANNED, planned_descent, read_by_plan, refuse_without_budget
+from fastldp.planning.plan import ARRAYS_OF_RELEASES, Way
 from fastldp.privacy import sampler
-from fastldp.privacy.allocation import LARGEST_VARIANCE, factors_of
+from fastldp.privacy.allocation import LARGEST_VARIANCE, factors_of, static_variances
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger, Sensitivity
 
 if TYPE_CHECKING:
-    from fastldp.algorithms.program import Program
+    from fastldp.methods.base import Method
 
 Array = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Program:
+    """A method in a run: on a problem, for so many rounds, with the step and the noise that these give it."""
+
+    method: Method
+    problem: Composite
+    rounds: int
+    step: float
+    private: bool = True
+    """Whether a budget is to be kept, at whatever points."""
+    variance: float = 0.0
+    """That of the noise in a release, the mean over the workers."""
+
+    @property
+    def local_steps(self) -> int:
+        """The releases of a round."""
+        return int(getattr(self.method, "local_steps", 1))
+
+    @property
+    def server_step(self) -> float:
+        """What the server multiplies the mean of the workers' moves by."""
+        return float(getattr(self.method, "server_step", 1.0))
+
+    @property
+    def warm_start(self) -> bool:
+        """Whether there is a round 0, of as many releases as any other."""
+        return bool(getattr(self.method, "warm_start", False))
+
+    @property
+    def early_releases(self) -> int:
+        return self.local_steps if self.warm_start else 0
+
+    @property
+    def clip(self) -> float | None:
+        """The method's own clipping threshold."""
+        return getattr(self.method, "clip", None)
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What programs must have in common to share a block."""
+        return type(self.method), self.local_steps, self.warm_start
+
+    def releases(self, rounds: int) -> int:
+        """How many noisy gradients a worker releases in so many rounds."""
+        return self.early_releases + self.local_steps * rounds
+
+    def broadcasts(self, rounds: int) -> int:
+        """How often the server answers in so many rounds."""
+        return rounds + self.warm_start
+
+    def threshold(self, problem: Composite) -> float:
+        """The norm each sample's gradient is clipped to: the method's or the problem's; infinite if none is."""
+        return problem.clip if self.clip is None else min(self.clip, problem.clip)
+
+    def enforced(self, problem: Composite) -> float:
+        """The norm kernels hold each sample's gradient to at every point; infinite where the loss does so itself."""
+        clip = self.threshold(problem)
+        return min(clip, problem.enforced_bound) if self.private else clip
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,11 +204,60 @@ class Terms:
         return self._spoiled[releases]
 
 
-def noiseless(program: Program, problem: Composite, rounds: int) -> Outline:
+def noiseless(program: Program) -> Outline:
     """The outline of a run without a budget."""
     program.private = False
-    ones = np.ones(problem.n)
-    return Outline(program, False, ones, lambda: Schedule(program.step, np.zeros(rounds), ones, None, program))
+    ones = np.ones(program.problem.n)
+    return Outline(program, False, ones, lambda: Schedule(program.step, np.zeros(program.rounds), ones, None, program))
+
+
+def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
+    """The outline of a run with the same noise in all releases, and its step planned where it is to be."""
+    step, prior = getattr(method, "step", np.nan), getattr(method, "prior", None)
+    problem, divisors = terms.problem, method.divisors(terms.problem)
+    # A planned step is not known before the bound is.
+    program = Program(method, problem, rounds, 1.0 if step == PLANNED else step)
+    releases = program.releases(rounds)
+    terms.refuse_beyond_memory(releases)
+    if program.clip is not None:
+        threshold("clip", program.clip, problem.precision)
+    if not terms.private:
+        refuse_without_budget(step)
+        return noiseless(program)
+    clipped = program.threshold(problem) < np.inf
+    bound = program.threshold(problem) if clipped else problem.gradient_bound
+    calibration = terms.calibration(bound, divisors, releases)
+    read, line = [] if clipped else ["the gradient bound"], ""
+    if step == PLANNED:
+        way = Way(
+            parts=1,
+            shares=method.server_shares(problem),
+            local_steps=program.local_steps,
+            server_step=program.server_step,
+            early_releases=program.early_releases,
+        )
+        plan = planned_descent(problem, prior, terms.rho, calibration.sensitivities.total, way, rounds)
+        program.step, line = plan.step, plan.line()
+        read += read_by_plan(problem, prior, bounded=clipped)
+
+    def complete() -> Schedule:
+        ledger = ledger_of(
+            terms,
+            calibration,
+            bound=bound,
+            bound_source="public" if clipped else problem.bound_source,
+            divisors=divisors,
+            read_off_data=", ".join(read),
+            allocation="static",
+            shape=static_variances(releases, **calibration.least),
+            factors=calibration.factors,
+            plan=line,
+        ).calibrated()
+        deviations = np.full(rounds, np.sqrt(ledger.shape[0]))
+        program.variance = float(np.mean(method.server_shares(problem) * ledger.shape[0] * ledger.factors))
+        return Schedule(program.step, deviations, np.sqrt(ledger.factors), ledger, program)
+
+    return Outline(program, terms.sampler_spoils(releases), calibration.factors, complete)
 
 
 def released(problem: Composite, bound: float, divisors: Array) -> Sensitivity:

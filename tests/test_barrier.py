@@ -12,7 +12,7 @@ import pytest
 import cases
 import fastldp as fl
 from fastldp import block, layouts, recording
-from fastldp.kernels import meeting
+from fastldp.kernels.barrier import await_end, barrier, claim, end_round, finish
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.jit import serial
 
@@ -26,20 +26,20 @@ def take_part(k: int, rounds: int, met: Any, visits: Any, seen: Any) -> None:
     for t in range(rounds):
         for beside in range(shares):
             share = (k + beside) % shares
-            if meeting.claim(met, share, t):
+            if claim(met, share, t):
                 visits[t, share] += 1
-                if meeting.finish(met, t):
+                if finish(met, t):
                     for other in range(shares):
                         seen[t] += visits[t, other]
-                    meeting.end_round(met, t)
-        meeting.await_end(met, t)
+                    end_round(met, t)
+        await_end(met, t)
 
 
 @pytest.mark.parametrize("shares", [1, 2, 5])
 @pytest.mark.parametrize("present", [1, 2, 5])
 def test_every_share_is_done_once_a_round(shares: int, present: int) -> None:
     """With all threads, and with some that never come: the others do their shares."""
-    met, visits = meeting.meeting(shares), np.zeros((ROUNDS, shares), dtype=np.int64)
+    met, visits = barrier(shares), np.zeros((ROUNDS, shares), dtype=np.int64)
     seen = np.zeros(ROUNDS, dtype=np.int64)
     with ThreadPoolExecutor(present) as pool:
         for k in range(min(present, shares)):
@@ -49,7 +49,7 @@ def test_every_share_is_done_once_a_round(shares: int, present: int) -> None:
 
 
 def test_who_comes_late_finds_all_done() -> None:
-    met, visits = meeting.meeting(2), np.zeros((ROUNDS, 2), dtype=np.int64)
+    met, visits = barrier(2), np.zeros((ROUNDS, 2), dtype=np.int64)
     seen = np.zeros(ROUNDS, dtype=np.int64)
     for k in (0, 1):
         latecomer = threading.Thread(target=take_part, args=(k, ROUNDS, met, visits, seen))

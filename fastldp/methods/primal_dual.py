@@ -1,32 +1,30 @@
-"""The paper's method: its parameters, and what its kernels need."""
+"""The paper's method, Algorithm 1."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastldp.algorithms.planned import (
+from fastldp.composite import Composite
+from fastldp.errors import ArgumentError, StepWarning
+from fastldp.lanes import fma, load, mean_over_workers, prox, store
+from fastldp.methods.base import Found, Method, View
+from fastldp.methods.planned import (
     PLANNED,
     check_prior,
-    checked_step,
     grounds_of,
     read_by_plan,
     refuse_without_budget,
 )
-from fastldp.algorithms.program import Layout, Program
-from fastldp.algorithms.schedule import Calibration, Outline, Schedule, Terms, calibrated, ledger_of, noiseless
-from fastldp.composite import Composite
-from fastldp.errors import ArgumentError, StepWarning
-from fastldp.kernels import primal_dual as kernels
+from fastldp.methods.schedule import Calibration, Outline, Program, Schedule, Terms, calibrated, ledger_of, noiseless
 from fastldp.planning.plan import Plan, planned, way_of
 from fastldp.planning.prior import Prior
 from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
-from fastldp.privacy.budget import Budget
 from fastldp.regularizers import Regularizer
 from fastldp.validation import known_name, vector
 
@@ -38,7 +36,7 @@ LARGEST_VARIANCES = {"float64": LARGEST_VARIANCE, "float32": 1e30}
 
 
 @dataclass(frozen=True, eq=False)
-class PrimalDual:
+class PrimalDual(Method):
     """The paper's Algorithm 1.
 
     Parameters
@@ -55,15 +53,23 @@ class PrimalDual:
     """
 
     version: ClassVar[int] = 3
-    """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
+    plans: ClassVar[bool] = True
+    workers: ClassVar[tuple[str, ...]] = "X", "dual"  # X has, in a round, the messages too, without their dual part
+    server: ClassVar[tuple[str, ...]] = ("mean",)
+    begin: ClassVar[tuple[str, ...]] = ("X",)
+    checkpoint: ClassVar[tuple[str, ...]] = "X", "dual"
+    numbers: ClassVar[tuple[str, ...]] = "step", "scale"
+    of_workers: ClassVar[tuple[str, ...]] = ("shrink",)
+    point: ClassVar[str] = "X"
+    answer: ClassVar[str] = "X"
+    sends: ClassVar[str] = "mean"
 
     step: float | str | None = None
     allocation: str | ArrayLike | Plan = "dynamic"
     prior: Prior | str | None = None
 
     def __post_init__(self) -> None:
-        if self.step is not None:
-            object.__setattr__(self, "step", checked_step(self.step))
+        super().__post_init__()
         if isinstance(self.allocation, str):
             known_name("allocation", self.allocation, ALLOCATIONS)
         elif isinstance(self.allocation, Plan):
@@ -77,19 +83,70 @@ class PrimalDual:
     def _planned(self) -> bool:
         return self.step == PLANNED or (isinstance(self.allocation, str) and self.allocation == PLANNED)
 
-    def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
-        """The step and the noise of every round."""
-        return self.outline(Terms(problem, budget), rounds).complete()
+    def divisors(self, problem: Composite) -> Array:
+        return problem.divisors
+
+    def regularizer(self, program: Program) -> Regularizer:
+        return program.problem.regularizer.scaled(program.step, program.problem.n)[0]
+
+    def values(self, program: Program) -> dict[str, Any]:
+        """γ/n of the prox, and wᵢ l2."""
+        problem = program.problem
+        scale = problem.regularizer.scaled(program.step, problem.n)[1]
+        return {"scale": scale, "shrink": problem.l2 * problem.shares / problem.n}
+
+    def take(self, run: Any, i: Any, k: Any) -> None:
+        """x − γ(wᵢ∇fᵢ(x) + ζ): the message up to its dual part, in place of x, which nothing needs any more."""
+        step, shrink = self.step, load(run.shrink, i)
+        for j in range(run.d):
+            x = load(run.X, i, j)
+            store(x - step * fma(shrink, x, load(run.noisy, j)), run.X, i, j)
+
+    def message(self, run: Any, i: Any, j: Any) -> Any:
+        return load(run.X, i, j) - self.step * load(run.dual, i, j)
+
+    def serve(self, run: Any) -> None:
+        """The mean of the messages.
+
+        The duals sum to zero, so their part is left out of the mean: the rounding errors of that sum then decay with
+        the contraction instead of staying for ever.
+        """
+        for j in range(run.d):
+            store(mean_over_workers(run.X, j), run.mean, 0, j)
+
+    def receive(self, run: Any, i: Any) -> None:
+        """Dual, z and prox."""
+        step = self.step
+        for j in range(run.d):
+            dual = load(run.dual, i, j)
+            message = load(run.X, i, j) - step * dual
+            apart = message - load(run.mean, 0, j)
+            store(dual + apart, run.dual, i, j)
+            store(message - step * apart, run.X, i, j)
+        prox(run, run.X, i, self.scale)  # type: ignore[attr-defined]
+
+    def read_back(self, program: Program, worker: int, start: Array, view: View) -> Iterator[Found]:
+        """Each message is x − γ(h + wᵢ l2 x + Λ), with x and Λ that follow from earlier ones."""
+        problem, step, g = program.problem, program.step, program.problem.regularizer
+        n, shrink = problem.n, problem.l2 * problem.shares[worker] / problem.n
+        x = np.tile(start, (view.messages.shape[0], 1))
+        dual = np.zeros_like(x)
+        for t in range(view.messages.shape[1]):
+            message, mean = view.messages[:, t], view.broadcasts[:, t]
+            size = (np.abs(x).max() + np.abs(message).max()) / step + np.abs(dual).max()
+            yield x, (x - message) / step - dual - shrink * x, float(size)
+            dual = dual + message - mean
+            z = message - step * (message - mean)
+            x = g.prox(z, step / n) if g.of_coordinates else np.stack([g.prox(row, step / n) for row in z])
 
     def outline(self, terms: Terms, rounds: int) -> Outline:
-        """All that can be refused before the noise of the rounds is computed, and how to compute it."""
         problem = terms.problem
         terms.refuse_beyond_memory(rounds)
         if not terms.private:
             if not isinstance(self.allocation, str):
                 raise ArgumentError("allocation", self.allocation, "variances need a budget= to be held against")
             refuse_without_budget(self.step)
-            return noiseless(Algorithm1(self._step(problem)), problem, rounds)
+            return noiseless(Program(self, problem, rounds, self._step(problem)))
         bound, divisors = problem.gradient_bound, problem.divisors
         calibration = terms.calibration(bound, divisors, rounds)
         if isinstance(self.allocation, Plan):
@@ -101,7 +158,7 @@ class PrimalDual:
             _warn_of_long_rows(problem, step)
         if plan is None:
             variances = self._variances(problem, rounds, step, calibration)
-        program = Algorithm1(step)
+        program = Program(self, problem, rounds, step)
 
         def complete() -> Schedule:
             shape, factors = variances() if plan is None else (plan.shape, plan.factors)
@@ -216,37 +273,3 @@ def _warn_of_long_rows(problem: Composite, step: float) -> None:
             StepWarning,
             stacklevel=4,
         )
-
-
-class Algorithm1(Program):
-    """The kernels of Algorithm 1."""
-
-    memory: ClassVar[tuple[str, ...]] = ("X", "dual")
-    lanes_of_samples: ClassVar[bool] = True
-
-    def divisors(self, problem: Composite) -> Array:
-        return problem.divisors
-
-    def state(self, layout: Layout, problem: Composite) -> kernels.State:
-        n, d = problem.n, problem.d
-        of_workers = layout.zeros(n, d), layout.zeros(n, d)
-        return kernels.State(*of_workers, *layout.rooms(d), layout.zeros(1, d), layout.no_failures())
-
-    def regularizer(self, problem: Composite) -> Regularizer:
-        return problem.regularizer.scaled(self.step, problem.n)[0]
-
-    def method(self, layout: Layout, problems: Sequence[Composite], programs: Sequence[Any]) -> kernels.Method:
-        n = problems[0].n
-        scaled = [p.regularizer.scaled(program.step, n) for p, program in zip(problems, programs, strict=True)]
-        return kernels.Method(
-            step=layout.stack(program.step for program in programs),
-            shrink=layout.stack(problem.l2 * problem.shares / n for problem in problems),
-            scale=layout.stack(scale for _, scale in scaled),
-        )
-
-    def begin(self, state: kernels.State, start: Array) -> None:
-        state.X[...] = start
-        state.dual.fill(0.0)
-
-    def models(self, state: kernels.State) -> NDArray[Any]:
-        return state.X

@@ -1,0 +1,260 @@
+"""What a method is: its parameters, what its noise needs, and what workers and server do with what is released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from types import SimpleNamespace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fastldp.composite import Composite, threshold
+from fastldp.errors import ArgumentError, ExtensionError
+from fastldp.extending import Extensible
+from fastldp.kernels.methods import ACTS, COMMON, Names
+from fastldp.lanes import load, store
+from fastldp.methods.planned import checked_step
+from fastldp.methods.schedule import Outline, Program, Schedule, Terms, static_outline
+from fastldp.privacy.budget import Budget
+from fastldp.regularizers import Regularizer
+from fastldp.validation import integer, real
+
+Array = NDArray[np.float64]
+# Of a release: where the gradient was taken, what was released, and the size of the numbers it was computed of.
+Found = tuple[Array, Array, float]
+
+# The noise is addressed by the local step in 32 bits.
+MOST_LOCAL_STEPS = 2**32 - 1
+# Parameters that the engine reads, and formulas do not find in `self`.
+NO_NUMBERS = ("local_steps", "clip", "prior")
+
+
+class View(NamedTuple):
+    """What the server saw of one worker, and answered: (transcripts, releases, d), (transcripts, broadcasts, d)."""
+
+    messages: Array
+    broadcasts: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Method(Extensible):
+    """The base of all methods, ours and yours: a frozen dataclass of its parameters, and what happens in a round.
+
+    In each round every worker releases `local_steps` noisy gradients, at the point that `point` names; each release is
+    n wᵢ∇fᵢ without the l2 term, clipped, and accounted for by the engine. What the worker makes of it is `take`, and
+    what the server makes of what workers keep is `serve`; both see releases and never data. These and the other acts
+    are formulas, compiled: they are written with `fastldp.lanes`, and have no `if` on numbers of a run.
+
+    A formula finds the parameters in `self`, each the number of its run. In `run` it finds what `workers` and `server`
+    name, arrays run.name[i, j] and run.name[0, j] of d coordinates, and
+
+    - ``run.noisy[j]``: the noisy gradient that was just released,
+    - ``run.n``, ``run.d``, ``run.round`` (1 in the first), ``run.local_steps``,
+    - ``run.l2`` and ``run.shares[i]``, n wᵢ,
+    - ``run.public``: a whole number below 2²⁴, new in each round, that everybody knows, where `coins` is true.
+
+    ``prox(run, array, i, scale)`` takes the prox of scale·g of a row; ``mean_over_workers(array, j)`` is what it says.
+
+    Acts
+    ----
+    serve(self, run) : the server's step, after the releases of all workers.
+    take(self, run, i, k) : worker i's step after release k of the round; it keeps the release in `run.release`.
+    start(self, run, i) : before the releases of a round.
+    receive(self, run, i) : after the server's step.
+    aim(self, run) : the server's preparation of a round.
+    message(self, run, i, j) : coordinate j of what worker i sends; the release.
+    """
+
+    needed: ClassVar[dict[str, str]] = {"serve": "the server's step, def serve(self, run)"}
+    version: ClassVar[int] = 1
+    """Raised whenever the numbers of a run change, so that sweeps never mix old ones and new ones."""
+
+    workers: ClassVar[tuple[str, ...]] = ("release",)
+    """What each worker keeps: d numbers a name."""
+    server: ClassVar[tuple[str, ...]] = ("model",)
+    """What the server keeps, likewise."""
+    begin: ClassVar[tuple[str, ...]] = ("model",)
+    """What of it begins at x0; the rest begins at zero."""
+    checkpoint: ClassVar[tuple[str, ...] | None] = None
+    """What of it a run needs to go on after a round; all of it, where nothing is said."""
+    of_workers: ClassVar[tuple[str, ...]] = ()
+    """Further numbers of each worker, arrays run.name[i], of `values`."""
+    of_rounds: ClassVar[tuple[str, ...]] = ()
+    """Further numbers of each round, in `self`, of `coefficients`."""
+
+    point: ClassVar[str] = "model"
+    """Where gradients are taken."""
+    answer: ClassVar[str] = "model"
+    """What the run's model is."""
+    sends: ClassVar[str] = "model"
+    """What the server sends."""
+    checked: ClassVar[str | None] = None
+    """What is not finite where a run diverged: what the server sends, where nothing is said."""
+
+    coins: ClassVar[bool] = False
+    """Whether the server has a public random number in every round."""
+    proximal: ClassVar[bool] = True
+    """Whether it takes the prox of g; if not, it is refused where g is not zero."""
+    plans: ClassVar[bool] = False
+    """Whether its step may be ``"planned"``: that of noisy gradient descent."""
+
+    def __new__(cls, *args: Any, **given: Any) -> Any:
+        made = super().__new__(cls)
+        kept, known = (*cls.workers, *cls.server), (*COMMON, *cls.names().of_workers)
+        for name in (*cls.begin, *(cls.checkpoint or ()), cls.point, cls.answer, cls.sends, cls.checked or cls.sends):
+            if name not in kept:
+                raise ExtensionError(
+                    cls, f"{name!r} is kept by nobody; name it in workers or server, which have {kept}"
+                )
+        if cls.sends not in cls.server or (cls.checked or cls.sends) not in cls.server:
+            raise ExtensionError(cls, f"the server cannot send {cls.sends!r}, which is not in server = {cls.server}")
+        twice = [name for name in kept if (kept + known).count(name) > 1]
+        if twice:
+            raise ExtensionError(cls, f"{twice[0]!r} is a name of two things; workers and server need others")
+        return made
+
+    def __post_init__(self) -> None:
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+
+        def keep(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        if "step" in own and own["step"] is not None:
+            remedy = "give a finite number > 0"
+            keep("step", checked_step(own["step"]) if self.plans else real("step", own["step"], remedy, above=0))
+        if own.get("clip") is not None:
+            keep("clip", threshold("clip", own["clip"]))
+        if "local_steps" in own:
+            remedy = "give a whole number ≥ 1"
+            keep(
+                "local_steps", integer("local_steps", own["local_steps"], remedy, at_least=1, at_most=MOST_LOCAL_STEPS)
+            )
+        if "server_step" in own:
+            keep("server_step", real("server_step", own["server_step"], "give a finite number > 0", above=0))
+
+    @classmethod
+    def names(cls) -> Names:
+        """What its formulas find in `self` and in `run`."""
+        numbers = tuple(name for name in cls.fields().numbers if name not in NO_NUMBERS)
+        return Names(numbers, cls.of_rounds, cls.of_workers, cls.workers, cls.server)
+
+    @classmethod
+    def does(cls) -> int:
+        """Which acts are its own, and must be called."""
+        always = ACTS["take"] | ACTS["serve"]
+        return always | sum(bit for name, bit in ACTS.items() if not (bit & always or cls.inherits(name)))
+
+    @classmethod
+    def inherits(cls, act: str) -> bool:
+        """Whether an act is that of all methods."""
+        return getattr(cls, act) is getattr(Method, act)
+
+    # What the noise needs.
+    def divisors(self, problem: Composite) -> Array:
+        """(n,): what a release divides the sum of a worker's gradients by; so that it is n wᵢ∇fᵢ, by default."""
+        return np.asarray(problem.divisors / problem.n)
+
+    def server_shares(self, problem: Composite) -> Array:
+        """(n,): what the server multiplies each worker's by before it takes the mean: 1 where releases are weighted."""
+        return np.ones(problem.n)
+
+    def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
+        """The step and the noise of every round."""
+        return self.outline(Terms(problem, budget), rounds).complete()
+
+    def outline(self, terms: Terms, rounds: int) -> Outline:
+        """All that can be refused before the noise of the rounds is computed, and how to compute it.
+
+        By default all releases have the same noise: σ² = 2C² releases/(ρ mᵢ²), for the sensitivity 2C/mᵢ of means.
+        """
+        if not (self.proximal or terms.problem.regularizer.smooth):
+            raise ArgumentError(
+                "algorithm",
+                type(self).__name__,
+                f"it averages models and has no proximal step, so it cannot handle g = {terms.problem.regularizer}; "
+                "use PrimalDual(), ISRLDP or DPScaffNew, or a problem with regularizer=Zero()",
+            )
+        return static_outline(self, terms, rounds)
+
+    # What its formulas find.
+    def values(self, program: Program) -> dict[str, Any]:
+        """The numbers of a run that are not parameters as they are, and those of each worker: (n,)."""
+        return {}
+
+    def coefficients(self, program: Program, begin: int, end: int) -> Array:
+        """(rounds, names): the numbers `of_rounds` of the rounds begin + 1 to end."""
+        return np.zeros((end - begin, 0))
+
+    def regularizer(self, program: Program) -> Regularizer:
+        """The regularizer whose prox formulas take, at the scale that they give."""
+        return program.problem.regularizer
+
+    # Acts: formulas, which kernels call.
+    def start(self, run: Any, i: Any) -> None:
+        """Nothing before a round."""
+
+    def take(self, run: Any, i: Any, k: Any) -> None:
+        for j in range(run.d):
+            store(load(run.noisy, j), run.release, i, j)
+
+    def message(self, run: Any, i: Any, j: Any) -> Any:
+        return load(run.noisy, j)
+
+    def receive(self, run: Any, i: Any) -> None:
+        """Nothing after one."""
+
+    def aim(self, run: Any) -> None:
+        """Nothing to prepare."""
+
+    # The audit.
+    def read_back(self, program: Program, worker: int, start: Array, view: View) -> Iterator[Found]:
+        """Of every release, where the gradient was taken and what was released, by what the server saw.
+
+        By default the worker's formulas are followed in Python, of what it released and was sent. A method whose
+        `message` is another than the release, or whose workers make use of more than what the server sends, needs its
+        own.
+        """
+        if not self.inherits("message"):
+            raise NotImplementedError(f"{type(self).__name__} sends messages of its own, and has no read_back of them")
+        if self.coins or (self.point in self.server and self.point != self.sends):
+            raise NotImplementedError(f"{type(self).__name__} aims by more than it sends, and has no read_back of it")
+        me, run = self._replayed(program, worker, start, len(view.messages))
+        points, sent = getattr(run, self.point), getattr(run, self.sends)
+        early, steps = program.warm_start, program.local_steps
+        for now in range(view.broadcasts.shape[1]):
+            run.round = now + 1 - early
+            # What the server prepares for a round is kept as what it sent in it, and else after it.
+            if not self.inherits("aim"):
+                sent[0] = view.broadcasts[:, now].T
+            type(self).start(me, run, 0)
+            for k in range(steps):
+                released = view.messages[:, now * steps + k]
+                yield points[0].T.copy(), released, 0.0
+                run.noisy[...] = released.T
+                type(self).take(me, run, 0, k)
+            sent[0] = view.broadcasts[:, now].T
+            type(self).receive(me, run, 0)
+
+    def _replayed(self, program: Program, worker: int, start: Array, transcripts: int) -> tuple[Any, Any]:
+        """`self` and `run` of formulas in Python, for one worker, with transcripts in place of runs."""
+        problem, values = program.problem, self.values(program)
+        kept = {name: np.zeros((1, problem.d, transcripts)) for name in (*self.workers, *self.server)}
+        for name in self.begin:
+            kept[name][0] = start[:, None]
+        numbers = {name: values.get(name, program.step if name == "step" else getattr(self, name, None))
+                   for name in self.names().numbers}  # fmt: skip
+        run = SimpleNamespace(
+            **kept,
+            **{name: np.asarray(values[name])[worker : worker + 1] for name in self.of_workers},
+            noisy=np.zeros((problem.d, transcripts)),
+            n=problem.n,
+            d=problem.d,
+            round=0,
+            local_steps=program.local_steps,
+            l2=problem.l2,
+            shares=problem.shares[worker : worker + 1],
+            objective=self.regularizer(program),
+        )
+        return SimpleNamespace(**numbers), run

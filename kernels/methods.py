@@ -1,0 +1,194 @@
+# mypy: allow-untyped-calls
+"""What a method does in a round, compiled by itself and called at an address, as formulas of losses are.
+
+The loop over rounds knows no method: it makes the releases, and asks the method to act on them. All acts of a method
+are one function of one signature. What they are about, the numbers, the state and the objective of a block, is put in
+memory once and found there. So the loop is compiled once for all methods, and one from outside is as fast as ours.
+"""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import typeof, types
+from numba.core import cgutils
+from numba.extending import models, overload, register_model
+from numpy.typing import NDArray
+
+from fastldp.kernels.formulas import Formulas, Objective, address_of, call, tuple_of
+from fastldp.kernels.jit import formula, own_formula
+from fastldp.kernels.simd import Typed, fma, intrinsic, load, store
+
+Floats = NDArray[np.floating[Any]]
+
+# What a method may be asked to do. It says which of these it does.
+START, TAKE, MESSAGE, RECEIVE, SERVE, AIM = (1 << k for k in range(6))
+ACTS = {"start": START, "take": TAKE, "message": MESSAGE, "receive": RECEIVE, "serve": SERVE, "aim": AIM}
+
+
+class Method(NamedTuple):
+    """The numbers of a method's runs, and where its acts are compiled."""
+
+    acts: int  # their address
+    does: int  # which of them there are
+    local_steps: int  # the releases of a round
+    coins: int  # whether the server has a public number in every round
+    numbers: Floats  # (fields, lanes): of a run
+    of_rounds: Floats  # (rounds of the call, fields, lanes): of each round
+    of_workers: Floats  # (fields, n, lanes): of each worker
+    l2: Floats  # (1, lanes)
+    shares: Floats  # (n, lanes): n wᵢ
+
+
+class State(NamedTuple):
+    """Everything a block of runs is, between calls: what workers and server keep. The rest is views, and scratch."""
+
+    workers: Floats  # (fields, n, d, lanes)
+    server: Floats  # (fields, 1, d, lanes)
+    points: Floats  # (n, d, lanes) or (1, d, lanes), of these: where gradients are taken
+    models: Floats  # the same: what is measured
+    sent: Floats  # (1, d, lanes), of these: what the server sends
+    checked: Floats  # (1, d, lanes), of these: what must stay finite
+    public: Floats  # (1, lanes): a whole number below 2²⁴ of the last round, that all may know
+    gradient: Floats  # of each share of the workers (see `gradient.Scratch`): the sum, and then the release
+    scaled: Floats
+    failed: NDArray[np.int64]  # (lanes,): the first round in which something was not finite, or 0
+
+
+class Names(NamedTuple):
+    """What formulas find in `self`, the first two, and in `run`: each a row of an array of `Method` or `State`."""
+
+    numbers: tuple[str, ...] = ()
+    of_rounds: tuple[str, ...] = ()
+    of_workers: tuple[str, ...] = ()
+    workers: tuple[str, ...] = ()
+    server: tuple[str, ...] = ()
+
+
+# What `run` has for all methods.
+COMMON = {
+    "noisy": "row(state.gradient, share)",
+    "n": "state.workers.shape[1]",
+    "d": "state.workers.shape[2]",
+    "round": "t",
+    "local_steps": "method.local_steps",
+    "public": "load(state.public, 0)",
+    "l2": "load(method.l2, 0)",
+    "shares": "method.shares",
+    "objective": "objective",
+}
+
+
+class Acts(types.Dummy):
+    """The Numba type that stands for a class of methods, on blocks of a type."""
+
+    def __init__(self, owner: type, block: types.Type) -> None:
+        self.formulas, self.block = Formulas(owner), block
+        super().__init__(name=f"Acts({self.formulas.name}, {block.name})")
+
+    @property
+    def key(self) -> Any:
+        return self.formulas, self.block
+
+
+register_model(Acts)(models.OpaqueModel)
+
+
+@intrinsic
+def put(context: Any, block: Any) -> Typed:
+    """The address of a tuple, which lies on the stack of the function that calls this."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        place = cgutils.alloca_once(builder, args[0].type)
+        builder.store(args[0], place)
+        return builder.ptrtoint(place, ir.IntType(64))
+
+    return types.intp(block), emit
+
+
+@intrinsic
+def _found(context: Any, acts: Any, place: Any) -> Typed:
+    """The tuple that was put at an address."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = context.get_value_type(acts.block)
+        return builder.load(builder.inttoptr(args[1], kind.as_pointer()))
+
+    return acts.block(acts, types.intp), emit
+
+
+@cache
+def _self_and_run(names: Names) -> tuple[Any, Any]:
+    """What formulas call `self` and `run`, as formulas of a block."""
+    mine = {name: f"load(method.numbers, {k})" for k, name in enumerate(names.numbers)}
+    mine |= {name: f"load(method.of_rounds, now, {k})" for k, name in enumerate(names.of_rounds)}
+    kept = {name: f"row(state.workers, {k})" for k, name in enumerate(names.workers)}
+    kept |= {name: f"row(state.server, {k})" for k, name in enumerate(names.server)}
+    kept |= {name: f"row(method.of_workers, {k})" for k, name in enumerate(names.of_workers)}
+    return tuple_of("method, now", mine), tuple_of("method, state, objective, t, share", kept | COMMON)
+
+
+def _do(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: Any, share: Any) -> Any:
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(_do, inline="always")
+def _do_of_class(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: Any, share: Any) -> Any:
+    owner = acts.formulas.owner
+    self_of, run_of = _self_and_run(owner.names())
+    start, take, message, receive, serve, aim = (own_formula(getattr(owner, name)) for name in ACTS)
+
+    def do(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: Any, share: Any) -> Any:
+        method, state, objective = _found(acts, place)
+        me, run = self_of(method, now), run_of(method, state, objective, t, share)
+        if what == TAKE:
+            take(me, run, i, k)
+        elif what == RECEIVE:
+            receive(me, run, i)
+        elif what == START:
+            start(me, run, i)
+        elif what == SERVE:
+            serve(me, run)
+        elif what == AIM:
+            aim(me, run)
+        elif what == MESSAGE:
+            for j in range(run.d):
+                store(message(me, run, i, j), run.noisy, j)
+
+    return do
+
+
+def _act(acts: Any, what: int, place: int, i: int, k: int, now: int, t: int, share: int) -> None:
+    _do(acts, what, place, i, k, now, t, share)
+
+
+def acts_of(owner: type, method: Method, state: State, objective: Objective) -> int:
+    """The address of what a class of methods does, in blocks like this."""
+    block = types.Tuple([typeof(method), typeof(state), typeof(objective)])
+    return address_of(_act, owner, Acts(owner, block), *[types.intp] * 7)
+
+
+@formula
+def act(method: Any, what: int, place: int, i: int, k: int, now: int, t: int, share: int) -> None:
+    """Do what the method has for this, in a block that was put at `place`."""
+    if method.does & what:
+        call(method.acts, (what, place, i, k, now, t, share))
+
+
+@formula
+def mean_over_workers(values: Any, j: int) -> Any:
+    """The mean of values[:, j], always summed in the order of the workers."""
+    total = load(values, 0, j)
+    for i in range(1, values.shape[0]):
+        total = total + load(values, i, j)
+    return total / float(values.shape[0])
+
+
+@formula
+def weighted_mean(values: Any, j: int, shares: Any) -> Any:
+    """Σ wᵢ values[i, j] with shares n wᵢ, in the same order; shares of 1 give the plain mean, bit by bit."""
+    total = load(shares, 0) * load(values, 0, j)
+    for i in range(1, values.shape[0]):
+        total = fma(load(shares, i), load(values, i, j), total)
+    return total / float(values.shape[0])

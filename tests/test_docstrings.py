@@ -37,7 +37,7 @@ MADE_FOR_USERS = {
 }
 MADE_FOR_USERS |= {"Results", "Run", "Report", "Forecast", "Dataset", "Images", "Sample"}
 # Yet to be written so.
-LATER = ("fastldp.algorithms", "fastldp.auditing", "fastldp.sweeping", "fastldp.datasets")
+LATER = ("fastldp.methods", "fastldp.auditing", "fastldp.sweeping", "fastldp.datasets")
 
 
 def public_names() -> Iterator[str]:

@@ -10,7 +10,7 @@ from fastldp import datasets, errors, lanes, privacy, theory
 from fastldp.auditing import Audit, audit
 from fastldp.errors import FastLDPError
 from fastldp.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
-from fastldp.methods import ISRLDP, DPFedAvg, DPScaffNew, DPScaffold, LDPFedEXP, PrimalDual
+from fastldp.methods import ISRLDP, DPFedAvg, DPScaffNew, DPScaffold, LDPFedEXP, Method, PrimalDual
 from fastldp.mlp import MLP
 from fastldp.planning import Facts, Plan, Prior, plan
 from fastldp.privacy import Budget, Ledger
@@ -63,6 +63,7 @@ __all__ = [
     "Logistic",
     "Loss",
     "Messages",
+    "Method",
     "Outcome",
     "Plan",
     "PrimalDual",

@@ -167,7 +167,7 @@ class Block:
         self.program = self._programs[0]
         self.state = self._state(problem)
         self.objective = self._objective([runs.problem for runs in self._kinds])
-        self.method = self._method(problem)
+        self.method = self._method()
         self._start = self.stack(runs.x0 for runs in self._kinds)
         self._optimum = self.stack(runs.optimum for runs in self._kinds)
         self._records = self._arrays_for(1)
@@ -264,25 +264,17 @@ class Block:
         made = self.scratch(problem.d)
         return State(workers, server, **views, public=self.zeros(1), **made._asdict(), failed=failed)
 
-    def _method(self, problem: Composite) -> Method:
+    def _method(self) -> Method:
         """The numbers of all runs, and the acts of their method."""
-        method, values = self.program.method, [program.method.values(program) for program in self._programs]
-        names = method.names()
-
-        def number(program: Program, given: dict[str, Any], name: str) -> float:
-            return float(given.get(name, program.step if name == "step" else getattr(program.method, name, np.nan)))
-
-        laid = list(zip(self._programs, values, strict=True))
+        method, programs = self.program.method, self._programs
         made = Method(
             acts=0,
             does=method.does(),
             local_steps=self.program.local_steps,
             coins=int(method.coins),
-            numbers=self.stack([number(*of_run, name) for name in names.numbers] for of_run in laid),
-            of_rounds=self.zeros(0, len(names.of_rounds)),
-            of_workers=self.stack(
-                np.array([given[name] for name in names.of_workers]).reshape(-1, problem.n) for given in values
-            ),
+            numbers=self.stack([*program.method.numbers_of(program).values()] for program in programs),
+            of_rounds=self.zeros(0, len(method.of_rounds)),
+            of_workers=self.stack(program.method.worker_numbers_of(program) for program in programs),
             l2=self.stack(runs.problem.l2 for runs in self._kinds),
             shares=self.stack(runs.problem.shares for runs in self._kinds),
         )
@@ -509,7 +501,7 @@ class Block:
         if self._laid.begin <= begin and end <= self._laid.end:
             return self._laid
         end = max(end, min(begin + ROUNDS_LAID, self.horizon))
-        coefficients = self.stack(program.method.coefficients(program, begin, end) for program in self._programs)
+        coefficients = self.stack(program.method.round_numbers_of(program, begin, end) for program in self._programs)
         method = self.method._replace(of_rounds=coefficients)
         self._laid = _Laid(begin, end, self._deviations(begin, end), method)
         return self._laid

@@ -56,8 +56,9 @@ class TooLargeError(ArgumentError, MemoryError):
 class ExtensionError(FastLDPError, TypeError):
     """A class of a user's own that lacks something, or whose parts contradict each other."""
 
-    def __init__(self, kind: type, remedy: str) -> None:
-        super().__init__(f"class {kind.__name__}: {remedy}; see docs/extending.md")
+    def __init__(self, kind: type | str, remedy: str) -> None:
+        name = kind if isinstance(kind, str) else kind.__name__
+        super().__init__(f"class {name}: {remedy}; see docs/extending.md")
 
 
 class OptimumError(FastLDPError):

@@ -10,6 +10,7 @@ import re
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -49,6 +50,12 @@ class Extensible:
             raise ExtensionError(cls, remedy)
         return super().__new__(cls)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # A class that a process cannot import, as one of a notebook, travels by value, if at all.
+        if is_ours(type(self)) or type(self).__module__ == "__main__" or "<locals>" in type(self).__qualname__:
+            return super().__reduce_ex__(protocol)
+        return _arrived, (name_of(type(self)), _code_once(type(self)), dict(self.__dict__))
+
     @classmethod
     def fields(cls) -> Fields:
         """What its formulas find in `self`."""
@@ -86,6 +93,32 @@ def said_of(kind: type) -> Iterator[None]:
         raise ExtensionError(kind, f"a formula fails: {type(error).__name__}: {error}") from error
 
 
+class _Unavailable:
+    """Stands for an object whose class this process has not: whoever uses it learns why."""
+
+    def __init__(self, name: str, remedy: str) -> None:
+        self._about = name, remedy
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("_"):
+            raise AttributeError(attribute)
+        raise ExtensionError(*self._about)
+
+
+def _arrived(name: str, code: str, state: dict[str, Any]) -> Any:
+    """An object of a class from outside, in the process that it was sent to."""
+    try:
+        kind = found("class", name, Extensible)
+    except ArgumentError as error:
+        return _Unavailable(name, f"worker processes need its module on their path too: {error}")
+    if _code_once(kind) != code:
+        remedy = "two classes have this name: the code that this process finds is another than that of who sent it"
+        return _Unavailable(name, f"{remedy}; give all processes the same file, or the classes names of their own")
+    made = kind.__new__(kind)
+    made.__dict__.update(state)
+    return made
+
+
 def name_of(kind: type) -> str:
     """What a class is called in files: its name, or ``module:name`` where it comes from outside."""
     return kind.__name__ if is_ours(kind) else f"{kind.__module__}:{kind.__qualname__}"
@@ -117,6 +150,11 @@ def code_of(kind: type) -> str:
     for part in _parts(kind, set()):
         digest.update(part.encode())
     return digest.hexdigest()[:16]
+
+
+@cache
+def _code_once(kind: type) -> str:
+    return code_of(kind)
 
 
 def _parts(thing: Any, seen: set[int]) -> Iterator[str]:

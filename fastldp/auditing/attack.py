@@ -16,6 +16,7 @@ from fastldp.auditing.independence import Closest, by_coordinate, by_release, by
 from fastldp.auditing.unseen import Sight
 from fastldp.auditing.watching import Watch, Watched
 from fastldp.composite import Composite
+from fastldp.describing import described, section
 from fastldp.errors import ArgumentError, FastLDPError
 from fastldp.methods import Method, Program, Schedule
 from fastldp.methods.base import View
@@ -34,6 +35,8 @@ SAME_NOISE = 1e-3
 # Noise read out of messages may be off by so much of σ for rounding; releases by so much of a spacing from the grid.
 MOST_DOUBT = 1e-3
 OFF_GRID = 0.1
+# What a method is given for so many rounds is compared between the inputs.
+MOST_COMPARED = 1024
 # Seeds that differ in one of these bits must have other noise: at the ends of words of any length, and of floats.
 BITS = (7, 15, 16, 31, 32, 52, 63, 64, 127, 128, 191, 255)
 # Other runs of a seed are compared with so many numbers of each release.
@@ -60,7 +63,7 @@ class Attack:
         self.noise = evidence.Noise(self.problem.d, self.excess)
         self.largest_power = self.off_grid = 0.0
         self.gridless = 0
-        self.found: list[str] = []
+        self.found = _read_off_data(self.problem, self.schedule)
         self.closest: dict[str, tuple[Closest, str]] = {}
         """Of what was compared, the closest pair, and what it is a pair of."""
         self.not_compared: list[str] = []
@@ -284,6 +287,28 @@ def _common_schedule(inputs: pair.Pair, budget: Budget, rounds: int, method: Met
             "give both problems the same gradient_bound=, and the method a step=",
         )
     return one
+
+
+def _read_off_data(problem: Composite, schedule: Schedule) -> list[str]:
+    """What a method is given beside releases must be the same for all data: else it reads them past the release."""
+    method, rounds = schedule.program.method, schedule.deviations.size
+
+    def given(problem: Composite) -> dict[str, Any]:
+        program = replace(schedule.program, problem=problem)
+        return {
+            **method.numbers_of(program),
+            **dict(zip(method.of_workers, method.worker_numbers_of(program).tolist(), strict=True)),
+            "coefficients": method.round_numbers_of(program, 0, min(rounds, MOST_COMPARED)).tolist(),
+            "the regularizer": section(described(method.regularizer(program))),
+            "the divisors of releases": method.divisors(problem).tolist(),
+        }
+
+    own, other = given(problem), given(pair.with_other_data(problem))
+    return [
+        f"{type(method).__name__} has other numbers for other data ({name}): it reads data past the release"
+        for name in own
+        if own[name] != other[name]
+    ]
 
 
 def _bound(schedule: Schedule) -> float:

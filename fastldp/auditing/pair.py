@@ -90,10 +90,27 @@ def _quiet_image(problem: MLP) -> NDArray[np.float64]:
     return np.asarray(np.linalg.svd(weights, full_matrices=True)[2][-1])
 
 
-def _with_sample(problem: MLP, row: int, image: Any, label: int, bound: float) -> MLP:
+def with_other_data(problem: Composite) -> Composite:
+    """The same problem, as far as it is public, over data that have nothing in common with its own but their sizes."""
+    if isinstance(problem, MLP):
+        images, labels = _samples(problem)
+        return _with_images(problem, -0.5 * images[::-1], labels[::-1], problem.gradient_bound)
+    assert isinstance(problem, Problem)
+    return _with_data(problem, -0.5 * problem.rows[::-1], -0.5 * problem.targets[::-1], problem.gradient_bound)
+
+
+def _samples(problem: MLP) -> tuple[Any, Any]:
     shards = [problem.shard(i) for i in range(problem.n)]
-    images, labels = np.concatenate([one[0] for one in shards]), np.concatenate([one[1] for one in shards])
+    return np.concatenate([one[0] for one in shards]), np.concatenate([one[1] for one in shards])
+
+
+def _with_sample(problem: MLP, row: int, image: Any, label: int, bound: float) -> MLP:
+    images, labels = _samples(problem)
     images[row], labels[row] = image, label
+    return _with_images(problem, images, labels, bound)
+
+
+def _with_images(problem: MLP, images: Any, labels: Any, bound: float) -> MLP:
     return MLP(
         images,
         labels,

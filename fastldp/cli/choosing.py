@@ -61,7 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--weighting", choices=WEIGHTINGS, default=UNIFORM, help="of the workers in the objective (%(default)s)"
     )
     of_method = parser.add_argument_group("method")
-    of_method.add_argument("--method", choices=METHODS, default="PrimalDual", help="(%(default)s)")
+    of_method.add_argument(
+        "--method",
+        default="PrimalDual",
+        metavar="NAME",
+        help=f"{', '.join(METHODS)}, or module:Class of your own (%(default)s)",
+    )
     of_method.add_argument(
         "--step",
         type=_step,
@@ -161,7 +166,7 @@ def _regularizer(arguments: argparse.Namespace) -> fl.Regularizer:
 
 def method_of(arguments: argparse.Namespace) -> Any:
     """The method with its parameters; a step that is not given is planned."""
-    kind, values = METHODS[arguments.method], dict(arguments.set)
+    kind, values = kind_of("method", arguments.method, METHODS, fl.Method), dict(arguments.set)
     for name in ("step", "allocation"):
         if name in values and getattr(arguments, name) is not None:
             raise fl.errors.ArgumentError(
@@ -177,6 +182,7 @@ def method_of(arguments: argparse.Namespace) -> Any:
             )
         if arguments.allocation is not None:
             values["allocation"] = arguments.allocation
-        return made(kind, {"step": step} | values)
+        stepless = "step" not in parameters_of(kind) and arguments.step is None
+        return made(kind, values if stepless else {"step": step} | values)
     allocation = arguments.allocation or (PLANNED if step == PLANNED else "dynamic")
     return made(kind, {"step": None if step == THEOREM else step, "allocation": allocation} | values)

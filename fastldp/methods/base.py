@@ -187,6 +187,33 @@ class Method(Extensible):
         """(rounds, names): the numbers `of_rounds` of the rounds begin + 1 to end."""
         return np.zeros((end - begin, 0))
 
+    def numbers_of(self, program: Program) -> dict[str, float]:
+        """The numbers that formulas find in `self`, but for those of rounds."""
+        values = self.values(program) | {"step": program.step}
+        found = {name: values.get(name, getattr(self, name, None)) for name in self.names().numbers}
+        for name, value in found.items():
+            if not isinstance(value, float | int | np.number):
+                raise ExtensionError(
+                    type(self), f"{name} = {value!r} is no number; numbers = (...) names those that are"
+                )
+        return {name: float(value) for name, value in found.items()}  # type: ignore[arg-type]
+
+    def worker_numbers_of(self, program: Program) -> Array:
+        """(names, n): those that formulas find in `run`, of each worker."""
+        values, n = self.values(program), program.problem.n
+        for name in self.of_workers:
+            if np.shape(values.get(name)) != (n,):
+                raise ExtensionError(type(self), f"values() must give {name!r}, an array of the {n} workers' numbers")
+        return np.array([values[name] for name in self.of_workers]).reshape(-1, n)
+
+    def round_numbers_of(self, program: Program, begin: int, end: int) -> Array:
+        """(rounds, names): what `coefficients` gives, if it is of this shape."""
+        found = np.asarray(self.coefficients(program, begin, end), dtype=np.float64)
+        if found.shape != (end - begin, len(self.of_rounds)):
+            shape = f"({end - begin}, {len(self.of_rounds)})"
+            raise ExtensionError(type(self), f"coefficients() gave an array {found.shape} where {shape} is needed")
+        return found
+
     def regularizer(self, program: Program) -> Regularizer:
         """The regularizer whose prox formulas take, at the scale that they give."""
         return program.problem.regularizer
@@ -239,15 +266,13 @@ class Method(Extensible):
 
     def _replayed(self, program: Program, worker: int, start: Array, transcripts: int) -> tuple[Any, Any]:
         """`self` and `run` of formulas in Python, for one worker, with transcripts in place of runs."""
-        problem, values = program.problem, self.values(program)
+        problem, of_workers = program.problem, self.worker_numbers_of(program)
         kept = {name: np.zeros((1, problem.d, transcripts)) for name in (*self.workers, *self.server)}
         for name in self.begin:
             kept[name][0] = start[:, None]
-        numbers = {name: values.get(name, program.step if name == "step" else getattr(self, name, None))
-                   for name in self.names().numbers}  # fmt: skip
         run = SimpleNamespace(
             **kept,
-            **{name: np.asarray(values[name])[worker : worker + 1] for name in self.of_workers},
+            **{name: of_workers[k, worker : worker + 1] for k, name in enumerate(self.of_workers)},
             noisy=np.zeros((problem.d, transcripts)),
             n=problem.n,
             d=problem.d,
@@ -257,4 +282,4 @@ class Method(Extensible):
             shares=problem.shares[worker : worker + 1],
             objective=self.regularizer(program),
         )
-        return SimpleNamespace(**numbers), run
+        return SimpleNamespace(**self.numbers_of(program)), run

@@ -14,12 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fastldp import losses, methods
+from fastldp import losses
 from fastldp.composite import Composite
 from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.describing import described, plain, section
 from fastldp.errors import ArgumentError, SpecError
-from fastldp.methods import Outline, Terms
+from fastldp.methods import Method, Outline, Terms
 from fastldp.mlp import MLP
 from fastldp.noise import Noise
 from fastldp.planning.prior import Prior
@@ -142,7 +142,7 @@ class _Tried:
     """A method of the sweep with its horizons, and the table to blame."""
 
     table: Table
-    method: methods.Method
+    method: Method
     horizons: tuple[int, ...]
 
     @cached_property
@@ -208,11 +208,9 @@ class _Reader:
         """Refuse what [quick] must not have, now and not only on the day when it is used."""
         quick = Table(self.document, ("quick",), self.document.small)
         quick.know(ROOT_KEYS)
-        every_method = (
-            "name",
-            "rounds",
-            *dict.fromkeys(name for kind in METHODS.values() for name in parameters_of(kind)),
-        )
+        own = [kind for table in self.document.tables("method") for kind in self._kinds(table).values()]
+        parameters = (name for kind in (*METHODS.values(), *own) for name in parameters_of(kind))
+        every_method = ("name", "rounds", *dict.fromkeys(parameters))
         known = {name: kind.keys for name, kind in KINDS.items()} | {
             "data": Source.KEYS,
             "budget": BUDGET_KEYS,
@@ -263,13 +261,10 @@ class _Reader:
         found = []
         everywhere: tuple[int, ...] | None = None
         for table in self.document.tables("method"):
-            name = table.values.get("name", "PrimalDual")
-            names = name if isinstance(name, list) else [name]
-            with table.blame():
-                kinds = [METHODS[known_name("name", one, tuple(METHODS))] for one in names]
-            known = ("name", "rounds", *dict.fromkeys(name for kind in kinds for name in parameters_of(kind)))
+            kinds = self._kinds(table)
+            known = ("name", "rounds", *dict.fromkeys(name for kind in kinds.values() for name in parameters_of(kind)))
             for choice in table.choices(known):
-                kind = METHODS[choice.pop("name", "PrimalDual")]
+                kind = kinds[choice.pop("name", "PrimalDual")]
                 with table.blame():
                     if isinstance(choice.get("prior"), dict):
                         choice["prior"] = self._prior(table, choice["prior"])
@@ -283,6 +278,13 @@ class _Reader:
         if not found:
             self.document.refuse((), "there is no table [[method]]; see fastldp sweep --help for an example")
         return found
+
+    def _kinds(self, table: Table) -> dict[str, Any]:
+        """The methods that a table names."""
+        name = table.values.get("name", "PrimalDual")
+        with table.blame():
+            names = name if isinstance(name, list) else [name]
+            return {str(one): kind_of("name", one, METHODS, Method) for one in names}
 
     def _horizons(self, values: list[Any]) -> tuple[int, ...]:
         remedy = f"give a whole number from 1 to {MOST_ROUNDS:,}, a list or a range of them"

@@ -3,9 +3,9 @@ Methods side by side
 ====================
 
 Every method takes the same problem and the same budget. Parameters are tuned on a grid, on noise that no solve has, and
-the winners are then run on other noise. Grids are coarse, and were widened until no winner lay on an edge: this shows how
-to compare, and the reproduction has the measured comparison. Tune on public data: every setting tried on private data
-spends a budget.
+the winners are then run on other noise. Grids are coarse, and were widened until no winner lay on an edge: this shows
+how to compare, and the reproduction has the measured comparison. Tune on public data: every setting tried on private
+data spends a budget.
 """
 
 import matplotlib.pyplot as plt

@@ -30,6 +30,11 @@ APART = 1e-4
 class Loss(Extensible):
     """A convex φ(z, b) of a margin z and a label b; `value` and `slope` are written with `fastldp.lanes`.
 
+    A class of your own has `value(self, z, b)`, `slope(self, z, b)`, its derivative in z, and `curvature`; its
+    parameters are the fields of a frozen dataclass.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> Huber(delta=1.0).slope(np.array([-3.0, 0.5]), 0.0)
     array([-1. ,  0.5])
@@ -152,9 +157,11 @@ class Logistic(Loss):
         return np.asarray(p * (1 - p))
 
     def slope_in_unit(self, z: Any, b: Any) -> Any:
+        """The slope of a margin in base two."""
         return sigmoid2(z)
 
     def short_slope(self, z: Any, b: Any) -> Any:
+        """The same within reach."""
         return sigmoid2_within(z)
 
 
@@ -177,7 +184,13 @@ class Squared(Loss):
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """φ = ½r² where |r| ≤ δ and δ(|r| − δ/2) beyond, r = aᵀx − b: squared, but no sample weighs more than δ."""
+    """φ = ½r² where |r| ≤ δ and δ(|r| − δ/2) beyond, r = aᵀx − b: squared, but no sample weighs more than δ.
+
+    Parameters
+    ----------
+    delta : float
+        δ, from which on the loss grows linearly, and the bound on its slope.
+    """
 
     delta: float = 1.0
     curvature = 1.0
@@ -202,7 +215,13 @@ class Huber(Loss):
 
 @dataclass(frozen=True)
 class SmoothedHinge(Loss):
-    """The hinge max(0, 1 − b·aᵀx), its corner rounded over a `width`; for labels ±1."""
+    """The hinge max(0, 1 − b·aᵀx), its corner rounded over a `width`; for labels ±1.
+
+    Parameters
+    ----------
+    width : float
+        How much of the margin the corner is rounded over.
+    """
 
     width: float = 1.0
     labels = SIGNS
@@ -213,6 +232,7 @@ class SmoothedHinge(Loss):
 
     @property
     def curvature(self) -> float:
+        """What the second derivative never exceeds."""
         return 1 / self.width
 
     def value(self, z: Any, b: Any) -> Any:

@@ -40,30 +40,45 @@ class MLP(Composite):
     Dense layers with sigmoids between them and a softmax at the end: with `hidden=200` on MNIST the paper's
     784–200–10 network, with `hidden=()` softmax regression, which is convex.
 
-    Parameters
-    ----------
-    images : array of shape (rows, features), or images of more axes, a row each; bytes are divided by 255.
-    labels : the class of each row, from 0.
-    hidden : the units of the hidden layer, or of several, or () for none.
-    workers : how many workers share the rows (contiguous shards, as equal as possible), or one worker number, 0 to
-        n − 1, for each row.
-    regularizer : g; `Zero()` where it is not given.
-    clip : C, the norm each sample's gradient is clipped to, exactly and without forming it: public. A private solve
-        needs it.
-    l2 : the weight of ½‖x‖², part of every fᵢ.
-    strong_convexity : the μ_f by which the dynamic allocation spreads the noise over the rounds, a parameter since a
-        network has none; minᵢ wᵢ l2 where it is not given, and with l2 = 0 the noise is spread evenly.
-    classes : how many there are; one more than the largest label where it is not given.
-    test : (images, labels) to measure the accuracy on.
-    start_seed : of the random start, which is public.
-    products : ``"float32"`` or ``"float64"``, the precision of the matrix products. Everything else is in float64:
-        messages are released on the grid, and the rounding of the products is bounded and part of the sensitivity.
-    weighting : ``"uniform"``, wᵢ = 1/n, or ``"rows"``, wᵢ = mᵢ/M of all M rows, as of `Problem`.
-
     Runs are blocks of their own: alone a run spreads its workers over the threads, several have a thread each, and BLAS
     has one thread in every one of ours. So a run's bits do not depend on how many threads there are; on another machine
     or with another BLAS the products may be rounded differently.
 
+    Parameters
+    ----------
+    images : array of shape (rows, features) or more axes
+        The samples, a row each; bytes are divided by 255.
+    labels : array of int of shape (rows,)
+        The class of each row, from 0.
+    hidden : int or list of int
+        The units of the hidden layer, or of several, or () for none.
+    workers : int or array of shape (rows,)
+        How many workers share the rows (contiguous shards, as equal as possible), or one worker number, 0 to n − 1, for
+        each row.
+    regularizer : Regularizer, optional
+        g; `Zero()` where it is not given.
+    clip : float, optional
+        C, the norm each sample's gradient is clipped to, exactly and without forming it: public. A private solve needs
+        it.
+    l2 : float
+        The weight of ½‖x‖², part of every fᵢ.
+    strong_convexity : float, optional
+        The μ_f by which the dynamic allocation spreads the noise over the rounds, a parameter since a network has none;
+        minᵢ wᵢ l2 where it is not given, and with l2 = 0 the noise is spread evenly.
+    classes : int, optional
+        How many there are; one more than the largest label where it is not given.
+    test : tuple of arrays, optional
+        (images, labels) to measure the accuracy on.
+    start_seed : int
+        Of the random start, which is public.
+    products : str
+        ``"float32"`` or ``"float64"``, the precision of the matrix products. Everything else is in float64: messages
+        are released on the grid, and the rounding of the products is bounded and part of the sensitivity.
+    weighting : str
+        ``"uniform"``, wᵢ = 1/n, or ``"rows"``, wᵢ = mᵢ/M of all M rows, as of `Problem`.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> images, labels = rng.integers(0, 256, (60, 4, 4)).astype(np.uint8), np.arange(60) % 3
@@ -153,9 +168,12 @@ class MLP(Composite):
         )
 
     def alike(self, **changes: Any) -> MLP:
-        """The same network and data, shared and not copied, with another `regularizer`, `clip`, `l2`,
-        `strong_convexity`, `start_seed` or `weighting`.
+        """The same network and data, shared and not copied, with other parameters.
 
+        These are `regularizer`, `clip`, `l2`, `strong_convexity`, `start_seed` and `weighting`.
+
+        Examples
+        --------
         >>> import numpy as np
         >>> problem = MLP(np.eye(6), np.arange(6) % 2, hidden=3, workers=2, clip=1.0)
         >>> problem.alike(clip=2.0).clip

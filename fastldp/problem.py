@@ -37,27 +37,39 @@ class Problem(Composite):
 
     Parameters
     ----------
-    A : array or scipy sparse matrix of shape (rows, d); sparse data stays sparse.
-    b : labels, −1 or +1 for the logistic loss and the smoothed hinge, any finite numbers for the others.
-    workers : how many workers share the rows (contiguous shards, as equal as possible), or one
-        worker number, 0 to n − 1, for each row.
-    loss : ``"logistic"``, φ = ln(1 + exp(−b·aᵀx)), or ``"squared"``, φ = ½(aᵀx − b)²; or a `Loss`, as `Huber(0.5)`,
+    A : array or scipy sparse matrix of shape (rows, d)
+        The samples; sparse data stays sparse.
+    b : array of shape (rows,)
+        Labels, −1 or +1 for the logistic loss and the smoothed hinge, any finite numbers for the others.
+    workers : int or array of shape (rows,)
+        How many workers share the rows (contiguous shards, as equal as possible), or one worker number, 0 to n − 1, for
+        each row.
+    loss : str or Loss
+        ``"logistic"``, φ = ln(1 + exp(−b·aᵀx)), or ``"squared"``, φ = ½(aᵀx − b)²; or a `Loss`, as `Huber(0.5)`,
         `SmoothedHinge(1.0)` or one of your own.
-    l2 : the weight of ½‖x‖², part of every fᵢ.
-    weighting : ``"uniform"``, wᵢ = 1/n, as the paper has it, or ``"rows"``, wᵢ = mᵢ/M of all M rows, as federated
-        averaging does: every sample then counts alike, all workers have the same sensitivity 2B/M, and a shard of few
-        rows does not drown the average in its noise.
-    regularizer : g; `Zero()` where it is not given.
-    row_bound : a public bound R on the norm of each row, enforced by scaling longer rows down to it, before anything
-        else is done with them. The default step is then safe and public, and where slopes are bounded, as those of the
-        logistic loss by 1, B = R times that bound is.
-    gradient_bound : a public bound B on each sample's gradient, enforced by clipping. ``"half"`` is R/2, for the
-        logistic loss: no gradient at 0 is longer, so nothing is clipped at the start, and the noise has a quarter of
-        the variance it has with B = R. That is most often the best choice; gradients of samples that a model gets
-        badly wrong are then cut to half of what they are at most. Where neither bound is given, B is read off the
-        data, which papers do and a deployment must not.
-    dtype : ``"float64"`` or ``"float32"``, the arithmetic of the runs.
+    l2 : float
+        The weight of ½‖x‖², part of every fᵢ.
+    regularizer : Regularizer, optional
+        g; `Zero()` where it is not given.
+    row_bound : float, optional
+        A public bound R on the norm of each row, enforced by scaling longer rows down to it, before anything else is
+        done with them. The default step is then safe and public, and where slopes are bounded, as those of the logistic
+        loss by 1, B = R times that bound is.
+    gradient_bound : float or str, optional
+        A public bound B on each sample's gradient, enforced by clipping. ``"half"`` is R/2, for the logistic loss: no
+        gradient at 0 is longer, so nothing is clipped at the start, and the noise has a quarter of the variance it has
+        with B = R. That is most often the best choice; gradients of samples that a model gets badly wrong are then cut
+        to half of what they are at most. Where neither bound is given, B is read off the data, which papers do and a
+        deployment must not.
+    dtype : str
+        ``"float64"`` or ``"float32"``, the arithmetic of the runs.
+    weighting : str
+        ``"uniform"``, wᵢ = 1/n, as the paper has it, or ``"rows"``, wᵢ = mᵢ/M of all M rows, as federated averaging
+        does: every sample then counts alike, all workers have the same sensitivity 2B/M, and a shard of few rows does
+        not drown the average in its noise.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> problem = Problem(np.eye(4), [1, -1, 1, 1], workers=2, l2=0.1)
     >>> problem.n, problem.d, problem.sizes.tolist()
@@ -147,6 +159,8 @@ class Problem(Composite):
 
         Runs of such problems ride in lanes together, if they are weighted alike.
 
+        Examples
+        --------
         >>> import numpy as np
         >>> problem = Problem(np.eye(4), [1, -1, 1, 1], workers=2, l2=0.1)
         >>> problem.alike(l2=0.2).l2

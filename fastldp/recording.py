@@ -20,7 +20,13 @@ ARRAYS_OF_RECORDS = 3
 
 @dataclass(frozen=True)
 class Every:
-    """Record every k-th round, and the last."""
+    """Record every k-th round, and the last.
+
+    Parameters
+    ----------
+    k : int
+        How many rounds lie between records.
+    """
 
     k: int
 
@@ -35,7 +41,13 @@ class Final:
 
 @dataclass(frozen=True)
 class Messages:
-    """Keep every message of one worker: all that the server saw of it."""
+    """Keep every message of one worker: all that the server saw of it.
+
+    Parameters
+    ----------
+    worker : int
+        Its number, from 0.
+    """
 
     worker: int
 

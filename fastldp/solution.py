@@ -47,14 +47,17 @@ class Status:
 
     @property
     def ok(self) -> bool:
+        """Whether all rounds were run."""
         return self.outcome is Outcome.COMPLETED
 
     @classmethod
     def completed(cls, rounds: int) -> Status:
+        """Of a solve that ran to its end."""
         return cls(Outcome.COMPLETED, rounds, f"completed {rounds:,} rounds")
 
     @classmethod
     def diverged(cls, round_: int, repetitions: list[int], step: float) -> Status:
+        """Of a solve in which some repetitions became infinite."""
         which = ", ".join(map(str, repetitions[:5])) + (", ..." if len(repetitions) > 5 else "")
         return cls(
             Outcome.DIVERGED,
@@ -66,6 +69,7 @@ class Status:
 
     @classmethod
     def interrupted(cls, done: list[int], rounds: int) -> Status:
+        """Of a solve that Ctrl-C ended."""
         whole = sum(count == rounds for count in done)
         most = max((count for count in done if count < rounds), default=0)
         return cls(
@@ -209,7 +213,20 @@ class Solution:
         return [*errors, _Column("objective", 10, measures["objective"], _mean(6))] if measured else errors
 
     def plot(self, ax: Axes | None = None, *, label: str = "") -> Axes:
-        """The mean error along the rounds with one standard deviation either side; `label` names the run in legends."""
+        """The mean error along the rounds with one standard deviation either side; `label` names the run in legends.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; new axes where it is not given.
+        label : str
+            What the run is called in legends.
+
+        Returns
+        -------
+        matplotlib axes
+            With the curves.
+        """
         from fastldp.figures import plot_solution
 
         return plot_solution(self, ax, label=label)
@@ -219,6 +236,13 @@ class Solution:
 
         With the seed the noise can be taken off again. A file that keeps it is its owner's alone (mode 0600), and says
         so first.
+
+        Parameters
+        ----------
+        path : path
+            Of the file, which is replaced where it is there.
+        keep_seed : bool
+            Whether to write the seed too.
         """
         if not isinstance(keep_seed, bool):
             raise ArgumentError("keep_seed", keep_seed, "give True or False")
@@ -263,6 +287,16 @@ def load(path: str | os.PathLike[str]) -> Solution:
     """A solution that `Solution.save` wrote; a file in which anything that is read was changed since is refused.
 
     Files of the former format have no digest of everything to check, only the checksum of each array.
+
+    Parameters
+    ----------
+    path : path
+        Of the .npz file.
+
+    Returns
+    -------
+    Solution
+        As it was saved; its seed is None unless that was kept.
     """
     arrays = read_arrays(path, REMEDY)
     try:

@@ -67,25 +67,45 @@ def solve(
 
     Parameters
     ----------
-    budget : the (ε, δ) each worker is promised; None runs without noise, and promises nothing.
-    rounds : T. The variances are allocated for this horizon.
-    algorithm : `PrimalDual()`, the paper's method, where it is not given; or `ISRLDP`, `DPFedAvg`,
-        `DPScaffold`, `LDPFedEXP`, `DPScaffNew`.
-    repetitions : independent runs, each with noise of its own.
-    seed : the same run has the same bits under the same seed, on any number of threads, and any other run has other
-        noise. None takes a key from the operating system and does not keep it, as a deployment should: who knows the
-        seed can take the noise off.
-    common_noise : whether all runs of this seed have the same noise, whatever else differs between them, for
-        comparisons. Of runs with noise in common no more than one may ever be published.
-    x0 : the start, for all workers; zero (of a network its seeded start), or the point of the regularizer's set
-        nearest to it.
-    record : `Every(k)`, a list of rounds, or `Final()`; `Messages(worker)` keeps that worker's messages, alone
-        or in a list with one of the others. By default at most 100 rounds, evenly spaced.
-    n_jobs : how many cores may be used; all of them by default.
-    progress : whether to show a bar.
-    throw : whether a run that diverged or was interrupted raises (the error carries the solution) or is
-        returned with its status.
+    problem : Problem or MLP
+        What to minimise, and how the data are split over workers.
+    budget : Budget, optional
+        The (ε, δ) each worker is promised; None runs without noise, and promises nothing.
+    rounds : int
+        The horizon T, for which the variances are allocated.
+    algorithm : method, optional
+        `PrimalDual()`, the paper's method, where it is not given; or `ISRLDP`, `DPFedAvg`, `DPScaffold`, `LDPFedEXP`,
+        `DPScaffNew`.
+    repetitions : int
+        Independent runs, each with noise of its own.
+    seed : int, optional
+        The same run has the same bits under the same seed, on any number of threads, and any other run has other noise.
+        None takes a key from the operating system and does not keep it, as a deployment should: who knows the seed can
+        take the noise off.
+    common_noise : bool
+        Whether all runs of this seed have the same noise, whatever else differs between them, for comparisons. Of runs
+        with noise in common no more than one may ever be published.
+    x0 : array of shape (d,), optional
+        The start, for all workers; zero (of a network its seeded start), or the point of the regularizer's set nearest
+        to it.
+    record : Every, Final, Messages or list, optional
+        `Every(k)`, a list of rounds, or `Final()`; `Messages(worker)` keeps that worker's messages, alone or in a list
+        with one of the others. By default at most 100 rounds, evenly spaced.
+    n_jobs : int, optional
+        How many cores may be used; all of them by default.
+    progress : bool
+        Whether to show a bar.
+    throw : bool
+        Whether a run that diverged or was interrupted raises (the error carries the solution) or is returned with its
+        status.
 
+    Returns
+    -------
+    Solution
+        Models, errors along the rounds, and the ledger.
+
+    Examples
+    --------
     >>> import numpy as np, fastldp as fl
     >>> rng = np.random.default_rng(0)
     >>> A = rng.standard_normal((400, 5)) / 3

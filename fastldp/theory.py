@@ -36,8 +36,20 @@ METHODS = ("primal-dual", "dp-fedavg", "dp-scaffold", "isrl-dp")
 def contraction(problem: Problem, step: float | None = None) -> float:
     """Lemma 2's factor 1 − γ min{μ_f, 1}: what a round leaves of Φ, without noise; 1 where μ_f = 0.
 
-    `step` is γ, here and below; where it is not given, the step that a solve takes by default.
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    step : float, optional
+        γ; the step that a solve takes by default where it is not given.
 
+    Returns
+    -------
+    float
+        In (0, 1].
+
+    Examples
+    --------
     >>> import numpy as np
     >>> contraction(Problem(np.eye(40), np.ones(40), workers=20, l2=0.1))
     0.99875
@@ -48,6 +60,22 @@ def contraction(problem: Problem, step: float | None = None) -> float:
 def initial_error(problem: Problem, x0: ArrayLike | None = None, step: float | None = None) -> float:
     """Φ¹ of a start: n‖x¹ − x*‖² + γ Σᵢ‖Λᵢ*‖², since Λ¹ = 0.
 
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    x0 : array of shape (d,), optional
+        The start of all workers; zero, or the point of the set nearest to it, where it is not given.
+    step : float, optional
+        γ; the step that a solve takes by default where it is not given.
+
+    Returns
+    -------
+    float
+        Φ¹.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> problem = Problem(np.array([[1.0], [1.0]]), [1.0, 3.0], workers=2, loss="squared")
     >>> round(initial_error(problem), 9)  # x* = 2, Λ* = (−½, ½), γ = ¼
@@ -69,8 +97,24 @@ def initial_error(problem: Problem, x0: ArrayLike | None = None, step: float | N
 def recursion(problem: Problem, variances: ArrayLike, start: float, step: float | None = None) -> Array:
     """Lemma 2 from Φ¹ = start: E Φ^{t+1} ≤ (1 − γ min{μ_f, 1}) E Φ^t + (5/2) d γ² Σᵢ ξ²_{i,t}, for t = 1..T.
 
-    `variances` is (T,), or (n, T) where workers differ, as a ledger has them.
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    variances : array of shape (T,) or (n, T)
+        ξ² of the rounds, as a ledger has them.
+    start : float
+        Φ¹, as from `initial_error`.
+    step : float, optional
+        γ; the step that a solve takes by default where it is not given.
 
+    Returns
+    -------
+    array of shape (T,)
+        The bounds.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> problem = Problem(np.eye(40), np.ones(40), workers=20, l2=0.1)
     >>> recursion(problem, [0.0, 0.02], start=8.0).round(4).tolist()
@@ -101,6 +145,28 @@ def error_bounds(
 ) -> Array:
     """Lemma 2's bounds on E Φ after each round of the `solve` with these arguments; None is a run without noise.
 
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    budget : Budget or None
+        What each worker is promised; None is a run without noise.
+    rounds : int
+        The horizon T.
+    allocation : str or array of shape (T,)
+        As of `PrimalDual`.
+    x0 : array of shape (d,), optional
+        The start of all workers; zero, or the point of the set nearest to it, where it is not given.
+    step : float, optional
+        γ; the step that a solve takes by default where it is not given.
+
+    Returns
+    -------
+    array of shape (T,)
+        The bounds.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> problem = Problem(np.eye(40), np.ones(40), workers=20, l2=0.1)
     >>> bounds = error_bounds(problem, Budget(1.0, 1e-4), rounds=100)
@@ -120,6 +186,18 @@ def optimality_scale(problem: Problem) -> float:
 
     Φ ≥ Σᵢ‖xᵢ − x*‖² = n((1/n) Σᵢ‖x̄ − xᵢ‖² + ‖x̄ − x*‖²), and optimality has the last term over ‖x*‖².
 
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+
+    Returns
+    -------
+    float
+        The factor.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> optimality_scale(Problem(np.array([[1.0], [1.0]]), [0.4, 0.6], workers=2, loss="squared"))  # x* = ½
     2.0
@@ -137,6 +215,20 @@ def optimality_scale(problem: Problem) -> float:
 def noise_floor(problem: Problem, budget: Budget | None) -> float:
     """Theorem 1's second term, 20 B² d / (ρ n m² min{μ_f², 1}): what E Φ levels off at, at most.
 
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    budget : Budget or None
+        What each worker is promised; None is a run without noise.
+
+    Returns
+    -------
+    float
+        The floor of E Φ; 0 without a budget.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> problem = Problem(np.eye(40), np.ones(40), workers=20, l2=0.1)
     >>> f"{noise_floor(problem, Budget(1.0, 1e-4)):.4g}"
@@ -156,6 +248,26 @@ def error_bound(
 ) -> float:
     """Theorem 1: E Φ^{T+1} ≤ (1 − γ min{μ_f, 1})^T Φ¹ + noise_floor, for the dynamic allocation.
 
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    budget : Budget or None
+        What each worker is promised; None is a run without noise.
+    rounds : int
+        The horizon T.
+    x0 : array of shape (d,), optional
+        The start of all workers; zero, or the point of the set nearest to it, where it is not given.
+    step : float, optional
+        γ; the step that a solve takes by default where it is not given.
+
+    Returns
+    -------
+    float
+        The bound on E Φ after round T.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> problem = Problem(np.eye(40), np.ones(40), workers=20, l2=0.1)
     >>> error_bound(problem, None, rounds=8000) < 1e-4 * initial_error(problem)
@@ -186,6 +298,24 @@ def min_rounds(problem: Problem, budget: Budget, *, x0: ArrayLike | None = None,
 
     1 where the noise is of the order of Φ¹ from the first round, as under small budgets.
 
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    budget : Budget
+        What each worker is promised.
+    x0 : array of shape (d,), optional
+        The start of all workers; zero, or the point of the set nearest to it, where it is not given.
+    step : float, optional
+        γ; the step that a solve takes by default where it is not given.
+
+    Returns
+    -------
+    int
+        T, at least 1.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> problem = Problem(np.ones((40_000, 1)), np.ones(40_000), workers=4, l2=0.1)
     >>> min_rounds(problem, Budget(1.0, 1e-4))
@@ -201,10 +331,27 @@ def min_rounds(problem: Problem, budget: Budget, *, x0: ArrayLike | None = None,
 def utility(problem: Problem, budget: Budget, method: str = "primal-dual", *, clip: float | None = None) -> float:
     """Table 1's utility of a method: B² d ln(1/δ) / (ε² n m² min{μ_f², 1}), or Ĉ² d ln(1/δ) / (ε² n m² μ_f).
 
-    `clip` is Ĉ of DP-FedAvg and DP-SCAFFOLD and L̂ of ISRL-DP; the gradient bound B where it is not given. The rows
-    tell how errors scale and not which is smaller: the first is the order of Φ, those of the others are of the
+    The rows tell how errors scale and not which is smaller: the first is the order of Φ, those of the others are of the
     objective, and constants differ (Theorem 1's floor is about 80 times the first).
 
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    budget : Budget
+        What each worker is promised.
+    method : str
+        ``"primal-dual"``, ``"dp-fedavg"``, ``"dp-scaffold"`` or ``"isrl-dp"``.
+    clip : float, optional
+        Ĉ of DP-FedAvg and DP-SCAFFOLD and L̂ of ISRL-DP; the gradient bound B where it is not given.
+
+    Returns
+    -------
+    float
+        The formula with the O's constants one.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> problem = Problem(np.eye(40), np.ones(40), workers=20, l2=0.1)
     >>> round(utility(problem, Budget(1.0, 1e-4))), round(utility(problem, Budget(1.0, 1e-4), "dp-scaffold"))
@@ -238,6 +385,26 @@ def table_1(
 ) -> tuple[Row, ...]:
     """The rows of Table 1, in its order.
 
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    budget : Budget
+        What each worker is promised.
+    clip : float, optional
+        As of `utility`, for the baselines.
+    x0 : array of shape (d,), optional
+        The start of all workers; zero, or the point of the set nearest to it, where it is not given.
+    step : float, optional
+        γ; the step that a solve takes by default where it is not given.
+
+    Returns
+    -------
+    tuple of Row
+        Of the baselines, and of Algorithm 1 last.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> problem = Problem(np.ones((40_000, 1)), np.ones(40_000), workers=4, l2=0.1)
     >>> for row in table_1(problem, Budget(1.0, 1e-4)):

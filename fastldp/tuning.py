@@ -88,6 +88,20 @@ class Tuned:
 def grid(kind: type[Any], **values: Any) -> list[Any]:
     """Every combination of the values given, as instances of a method; what is not a list is the same in all.
 
+    Parameters
+    ----------
+    kind : type
+        The class of the method, as `ISRLDP`.
+    **values : list or value
+        Of each parameter, all to be tried, or one.
+
+    Returns
+    -------
+    list
+        The methods, in the order of the lists.
+
+    Examples
+    --------
     >>> from fastldp import ISRLDP
     >>> grid(ISRLDP, step=[0.1, 1.0], clip=[0.5, None], tail_average=5)[1]
     ISRLDP(step=0.1, clip=None, accelerated=False, tail_average=5, prior=None)
@@ -115,9 +129,30 @@ def tune(
 
     Parameters
     ----------
-    algorithm_grid : methods with their parameters, such as `grid(ISRLDP, step=[0.1, 0.3, 1.0])` makes.
-    rounds : the horizon, or several to choose from.
+    problem : Problem
+        With an optimum, by which settings are ranked.
+    budget : Budget or None
+        What each run is promised; None for runs without noise.
+    algorithm_grid : list of methods
+        Methods with their parameters, such as `grid(ISRLDP, step=[0.1, 0.3, 1.0])` makes.
+    rounds : int or list of int
+        The horizon, or several to choose from.
+    repetitions : int
+        Runs of every setting.
+    seed : int, optional
+        Of the noise; from the operating system where it is not given.
+    n_jobs : int, optional
+        How many cores may be used; all of them by default.
+    progress : bool
+        Whether to show a bar.
 
+    Returns
+    -------
+    Tuned
+        All settings, the best first.
+
+    Examples
+    --------
     >>> import numpy as np, fastldp as fl
     >>> A = np.random.default_rng(0).standard_normal((60, 3))
     >>> problem = fl.Problem(A, np.sign(A[:, 0]), workers=3, l2=0.1)

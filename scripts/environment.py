@@ -35,12 +35,18 @@ def workplace() -> Path:
     return Path(tempfile.mkdtemp(prefix="fastldp-"))
 
 
+def programs_of_environment() -> Path:
+    """The folder of programs of the environment, made or not."""
+    home = Path(os.environ.get("FASTLDP_VENV") or workplace() / ".venv")
+    return home / ("Scripts" if os.name == "nt" else "bin")
+
+
 def prepare(extra: str) -> Path:
     """Make or reuse the environment, install this checkout with an extra, and return its folder of programs."""
     if sys.version_info < (3, 11):  # noqa: UP036 - whoever runs this may have an older one
         sys.exit(f"fastldp needs Python 3.11 or newer; this is {sys.version.split()[0]}")
-    home = Path(os.environ.get("FASTLDP_VENV") or workplace() / ".venv")
-    programs = home / ("Scripts" if os.name == "nt" else "bin")
+    programs = programs_of_environment()
+    home = programs.parent
     if not (programs / "pip").exists() and not (programs / "pip.exe").exists():
         print(f"making the virtual environment {home}", flush=True)
         venv.create(home, with_pip=True, clear=True)

@@ -1,4 +1,4 @@
-"""Would it pay to buy a better prior with a share of the budget? python scripts/estimates.py [SHARE]
+"""Would it pay to buy a better prior with a share of the budget? scripts/estimates.py [SHARE] tells.
 
 Prints, for the paper's two sets, the error of plans made by the public prior, and by priors with numbers that a share
 of the budget would buy at best: exact, as if they came without noise, but paid for. Both what one who knows all

@@ -1,4 +1,4 @@
-"""Regenerates the figures of README.md and the tables between its marks: python scripts/readme.py [FOLDER].
+"""Regenerates the figures and tables of README.md and docs/, between their marks: python scripts/readme.py [FOLDER].
 
 Needs the paper's data (FASTLDP_DATA at a folder that has them, or a download) and about a quarter of an hour; what
 `fastldp reproduce all` and `planner` left in FOLDER, by default out/reproduction, is not made again. Run it with the
@@ -20,7 +20,9 @@ from fastldp import figures
 from fastldp.cli import audit
 from fastldp.cli import main as fastldp
 
-README, PICTURES = Path(__file__).parents[1] / "README.md", Path(__file__).parent / "figures"
+ROOT, PICTURES = Path(__file__).parents[1], Path(__file__).parent / "figures"
+README, REPRODUCTION = ROOT / "README.md", ROOT / "docs" / "reproduction.md"
+PLANNING, AUDIT = ROOT / "docs" / "planning.md", ROOT / "docs" / "audit.md"
 PAPER = ("fig1", "fig2", "table1")
 SHOWN = (1000, 2000, 4000, 8000)
 TRANSCRIPTS = 1_000_000
@@ -40,21 +42,26 @@ def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     for name in ("fig1", "fig2", "planner"):
         shutil.copyfile(folder / f"{name}.png", PICTURES / f"{name}.png")
-    write("claims", claims(folder))
-    write("planner", planner(folder))
+    write(REPRODUCTION, "claims", claims(folder))
+    held, failed, undecided = counts(rows_of(folder, PAPER))
+    write(README, "verdicts", f"{held} held, {failed} did not and {undecided} are undecided")
+    write(PLANNING, "planner", planner(folder))
     conversions()
-    write("audits", audits())
+    write(AUDIT, "audits", audits())
 
 
-def write(name: str, text: str) -> None:
-    """Put a text between its marks."""
-    pattern = rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)"
+def write(page: Path, name: str, text: str) -> None:
+    """Put a text between its marks: in paragraphs of its own, or within one where the marks are."""
+    whole = page.read_text(encoding="utf-8")
     made, count = re.subn(
-        pattern, lambda _: f"\n{text.strip()}\n\n", README.read_text(encoding="utf-8"), flags=re.DOTALL
+        rf"(<!-- {name} -->)(\n?).*?(<!-- end of {name} -->)",
+        lambda at: f"{at[1]}\n\n{text.strip()}\n\n{at[3]}" if at[2] else f"{at[1]}{text.strip()}{at[3]}",
+        whole,
+        flags=re.DOTALL,
     )
     if count != 1:
-        sys.exit(f"README.md has no marks for {name!r}")
-    README.write_text(made, encoding="utf-8")
+        sys.exit(f"{page.name} has no marks for {name!r}")
+    page.write_text(made, encoding="utf-8")
 
 
 def claims(folder: Path) -> str:
@@ -73,12 +80,25 @@ def planner(folder: Path) -> str:
 
 def verdicts(folder: Path, names: Sequence[str]) -> tuple[str, str]:
     """In a few words, and in a table."""
+    heads = (folder / f"{names[0]}-verdicts.md").read_text(encoding="utf-8").splitlines()[:2]
+    rows = rows_of(folder, names)
+    held, failed, undecided = counts(rows)
+    summary = f"{len(rows)} claims: {held} held, {failed} did not, {undecided} are undecided"
+    return summary, "\n".join(heads + rows)
+
+
+def rows_of(folder: Path, names: Sequence[str]) -> list[str]:
+    """The rows of the tables of verdicts."""
     tables = [(folder / f"{name}-verdicts.md").read_text(encoding="utf-8").splitlines() for name in names]
-    rows = [row for table in tables for row in table[2:] if row.startswith("|")]
-    words = {word: sum(row.rstrip(" |*").endswith(word) for row in rows) for word in ("did not hold", "undecided")}
-    held = len(rows) - sum(words.values())
-    summary = f"{len(rows)} claims: {held} held, {words['did not hold']} did not, {words['undecided']} are undecided"
-    return summary, "\n".join(tables[0][:2] + rows)
+    return [row for table in tables for row in table[2:] if row.startswith("|")]
+
+
+def counts(rows: Sequence[str]) -> tuple[int, int, int]:
+    """How many held, did not, and are undecided."""
+    failed, undecided = (
+        sum(row.rstrip(" |*").endswith(word) for row in rows) for word in ("did not hold", "undecided")
+    )
+    return len(rows) - failed - undecided, failed, undecided
 
 
 def final_errors(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Regenerates the README's figure and numbers of the network: python scripts/readme_network.py [FOLDER].
+"""Regenerates the figure and numbers of the network in docs/reproduction.md: python scripts/readme_network.py [FOLDER].
 
 Needs MNIST (FASTLDP_DATA at a folder that has it, or a download) and half an hour on two cores that do nothing else;
 what `fastldp reproduce fig3` left in FOLDER, by default out/reproduction, is not made again. Run it with the Python
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from fastldp.cli import main as fastldp
-from readme import PICTURES, write
+from readme import PICTURES, REPRODUCTION, write
 
 MEASURES = ("test accuracy", "train loss", "consensus error")
 
@@ -23,7 +23,7 @@ def main() -> None:
         sys.exit("the reproduction was not finished; the same command goes on")
     shutil.copyfile(folder / "fig3.png", PICTURES / "fig3.png")
     verdicts = (folder / "fig3-verdicts.md").read_text(encoding="utf-8")
-    write("network", f"{last_rounds(folder / 'fig3.csv')}\n\n{verdicts}")
+    write(REPRODUCTION, "network", f"{last_rounds(folder / 'fig3.csv')}\n\n{verdicts}")
 
 
 def last_rounds(path: Path) -> str:

@@ -1,10 +1,9 @@
-"""The README's table and picture of speeds, from a file of results: python scripts/speed.py [RESULTS.json] [--write].
+"""The tables and the picture of speeds, from a file of results: python scripts/speed.py [RESULTS.json] [--write].
 
-By default from the committed baseline. With --write the section "Speed" of the README is made anew.
+By default from the committed baseline. With --write those of README.md and docs/speed.md are made anew.
 """
 
 import argparse
-import re
 import textwrap
 from pathlib import Path
 from typing import NamedTuple
@@ -14,11 +13,11 @@ import jobs
 import results
 from compare_bench import BASELINE
 from fastldp import figures
+from readme import README, write
 from results import Results
 from targets import of_frameworks, of_peers
 
-README = environment.ROOT / "README.md"
-PICTURE = environment.ROOT / "scripts" / "figures" / "speed.png"
+PAGE, PICTURE = environment.ROOT / "docs" / "speed.md", environment.ROOT / "scripts" / "figures" / "speed.png"
 
 
 class Job(NamedTuple):
@@ -58,13 +57,15 @@ def limit(found: Results, job: str) -> float:
     return 4 * JOBS[job].size.entries / found.limits[f"fma {JOBS[job].dtype}"]
 
 
-def table(found: Results) -> str:
+def table(found: Results, *, limits: bool = True) -> str:
     """A row a job: ours, each peer's with its ratio, and the limit."""
-    lines = ["| | fastldp | " + " | ".join(PEERS.values()) + " | limit |", "|---|---|" + "---|" * (len(PEERS) + 1)]
+    heads = ["", "fastldp", *PEERS.values(), *["limit"] * limits]
+    lines = [f"| {' | '.join(heads)} |".replace("|  |", "| |"), "|" + "---|" * len(heads)]
     for job, (_, _, row, _) in JOBS.items():
         ours, peers = found.benchmarks[f"bench_solve[{job}]"], of_peers(found, job)
         cells = [f"{microseconds(peers[peer][0])} ({peers[peer][1]:.1f}×)" if peer in peers else "" for peer in PEERS]
-        lines.append(f"| {row} | {microseconds(ours.time)} | {' | '.join(cells)} | {microseconds(limit(found, job))} |")
+        cells = [row, microseconds(ours.time), *cells, *[microseconds(limit(found, job))] * limits]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -78,22 +79,29 @@ def frameworks(found: Results) -> str:
     return f"One run alone, a round of one worker: {1e6 * ours:.2g} µs here, {', '.join(shown)}."
 
 
+def short(found: Results) -> str:
+    """What the README has."""
+    words = f"""µs for one round of one run, with gradients, cryptographic noise, average, dual and prox, on
+        {found.machine["cores"]} cores of an {found.machine["processor"]}; in brackets how many times ours.
+        [Speed](docs/speed.md) says how it was measured."""
+    return f"{fill(words)}\n\n{table(found, limits=False)}"
+
+
 def section(found: Results) -> str:
-    """What stands below the heading."""
+    """What docs/speed.md has."""
     machine = found.machine
     versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
     words = f"""One round of one repetition, everything included (gradients, cryptographic noise, average, dual, prox),
         in µs on {machine["cores"]} cores of an {machine["processor"]} ({versions}). All peers compute the same thing,
         to 1e-6 without noise, in turns with ours: a ratio is of those two, not to the first column, which is ours in
         turns with NumPy. The limit is that of the gradients' products at the machine's FMA
-        rate; noise and logistic function come on top. By `scripts/bench.py` and `scripts/speed.py`;
-        `bench/README.md` has the rest."""
-    parts = [fill(words), table(found), fill(frameworks(found)), "![Time of a run-round](scripts/figures/speed.png)"]
+        rate; noise and logistic function come on top. By `scripts/bench.py` and `scripts/speed.py`."""
+    parts = [fill(words), table(found), fill(frameworks(found)), "![Time of a run-round](../scripts/figures/speed.png)"]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def fill(words: str) -> str:
-    """Lines of the README's length."""
+    """Lines of the pages' length."""
     return textwrap.fill(" ".join(words.split()), 120)
 
 
@@ -121,19 +129,18 @@ def draw(found: Results, path: Path) -> None:
 
 
 def main() -> None:
-    """Print the section and draw its picture; put it into the README where asked to."""
+    """Print the section and draw its picture; put it into the pages where asked to."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results", type=Path, nargs="?", default=BASELINE)
-    parser.add_argument("--write", action="store_true", help="make the README's section and picture anew")
+    parser.add_argument("--write", action="store_true", help="make tables and picture anew")
     chosen = parser.parse_args()
     found = results.load(chosen.results)
     text = section(found)
     print(text)
     if chosen.write:
         draw(found, PICTURE)
-        whole = README.read_text(encoding="utf-8")
-        made = re.sub(r"(?<=\n## Speed\n).*?(?=\n## )", lambda _: text, whole, flags=re.DOTALL)
-        README.write_text(made, encoding="utf-8")
+        write(PAGE, "speed", text)
+        write(README, "speed", short(found))
 
 
 if __name__ == "__main__":

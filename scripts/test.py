@@ -18,7 +18,7 @@ def as_installed(scratch: Path) -> Path:
 def main() -> None:
     """Stops at the first check that fails, with its exit code."""
     lint = "--lint" in sys.argv[1:]
-    programs = environment.prepare("dev" if lint else "test")
+    programs = environment.prepare("dev,docs" if lint else "test")
     with tempfile.TemporaryDirectory() as scratch:
         if lint:
             environment.run(programs / "ruff", "check", "--no-cache", ".")

@@ -1,20 +1,32 @@
-"""Every example in a docstring and in the README runs; every command the README shows exists."""
+"""Every example in a docstring, in the README and in docs/ runs; what these pages name exists; numbers agree."""
 
 import dataclasses
 import doctest
 import importlib
 import pkgutil
 import re
+import sys
+import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
 
+import environment  # noqa: F401 - finds what the scripts that measure share
 import fastldp
+import readme
+import results
+import speed
+from compare_bench import BASELINE
 from fastldp.sweeping import making
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.sources import Source
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+# Those whose code needs nothing but what stands before it; that of docs/extending.md is tried in test_extending.py.
+PAGES = [README, *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "extending.md")]
+RUNNING = [page for page in PAGES if "```python" in page.read_text(encoding="utf-8")]
 MODULES = ["fastldp", *(module.name for module in pkgutil.walk_packages(fastldp.__path__, "fastldp."))]
 
 
@@ -51,19 +63,65 @@ def test_the_public_functions_have_examples() -> None:
         assert ">>>" in getattr(fastldp.privacy, name).__doc__
 
 
-@pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL))
-def test_readme_python_runs(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def found(language: str, text: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.mark.parametrize("page", RUNNING, ids=lambda page: page.name)
+def test_python_of_pages_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (spec,) = re.findall(r"```toml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    short = spec.replace("from = 500, to = 4000, by = 500", "from = 5, to = 10, by = 5")
-    assert short != spec
-    Path("first.toml").write_text(short.replace("repetitions = 20", "repetitions = 2"), encoding="utf-8")
-    exec(compile(block, "README.md", "exec"), {})
+    text = page.read_text(encoding="utf-8")
+    for spec in found("toml", text):
+        short = spec.replace("from = 500, to = 4000, by = 500", "from = 5, to = 10, by = 5")
+        assert short != spec
+        Path("first.toml").write_text(short.replace("repetitions = 20", "repetitions = 2"), encoding="utf-8")
+    names: dict[str, object] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fastldp.errors.GridEdgeWarning)
+        for block in found("python", text):
+            exec(compile(block, page.name, "exec"), names)
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+def test_the_readme_is_a_first_page() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 130
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_pages_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).exists(), target
+
+
+def test_numbers_of_the_readme_are_those_of_the_pages() -> None:
+    """What scripts/readme.py writes into several pages is the same in all."""
+    text, pages = README.read_text(encoding="utf-8"), ROOT / "docs"
+    reproduction = (pages / "reproduction.md").read_text(encoding="utf-8")
+    table = reproduction.partition("<!-- claims -->")[2].partition("<!-- end of claims -->")[0]
+    rows = re.findall(r"^\| (?:Figure|Table) \d, .*\|$", table, re.MULTILINE)
+    held, failed, undecided = readme.counts(rows)
+    assert f"{held} held, {failed} did not and {undecided} are undecided" in text
+    assert f"{len(rows)} claims: {held} held, {failed} did not, {undecided} are undecided" in reproduction
+    rhos = [fastldp.privacy.rho_of(1.0, 1e-4, method) for method in fastldp.privacy.METHODS]
+    assert f"{rhos[2] / rhos[0]:.2f} times less variance at (1, 10⁻⁴)" in text
+    assert all(f"{rho:.6f}" in (pages / "promise.md").read_text(encoding="utf-8") for rho in rhos)
+    planner = (pages / "planning.md").read_text(encoding="utf-8").partition("<!-- end of planner -->")[0]
+    clipping = (pages / "clipping.md").read_text(encoding="utf-8")
+    (halved,) = re.findall(r"planned error at T = 4,000 falls.*?a6a", clipping, re.DOTALL)
+    assert all(f"| {number} ±" in planner for number in re.findall(r"0\.\d+", halved))
+
+
+def test_speeds_are_those_of_the_baseline() -> None:
+    baseline = results.load(BASELINE)
+    assert speed.short(baseline) in README.read_text(encoding="utf-8")
+    assert speed.section(baseline) in (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
 
 
 def blocks(page: str, language: str) -> list[str]:
     text = (Path(fastldp.__file__).parent / "sweeping" / page).read_text(encoding="utf-8")
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    return found(language, text)
 
 
 def test_the_pages_of_sweeps_run(
@@ -86,8 +144,13 @@ def test_the_page_of_specifications_has_every_key() -> None:
         assert re.search(rf"`\"?{key}\"?`", text), key
 
 
-def test_readme_scripts_exist() -> None:
-    scripts = re.findall(r"python3 (scripts/\S+\.py)", README.read_text(encoding="utf-8"))
-    assert scripts
-    for script in scripts:
-        assert (README.parent / script).is_file(), script
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_scripts_of_pages_exist(page: Path) -> None:
+    for script in re.findall(r"python3? ((?:scripts|bench)/\S+\.py)", page.read_text(encoding="utf-8")):
+        assert (ROOT / script).is_file(), script
+
+
+def test_versions_agree() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").startswith(f"# Changelog\n\n## {version}")

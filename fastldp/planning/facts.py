@@ -24,14 +24,25 @@ class Facts:
 
     Parameters
     ----------
-    sizes : mᵢ, the samples of each worker.
-    dimension : d.
-    bound : B, which no sample's gradient exceeds.
-    l2 : the weight of ½‖x‖².
-    curvature : the largest second derivative of the loss in the margin: 1/4 of the logistic, 1 of the squared.
-    radius : the norm no row exceeds; B where it is not given, as for a logistic loss whose gradients are not clipped.
-    weighting : ``"uniform"``, or ``"rows"``: of the workers, as of `Problem`.
+    sizes : array of int of shape (n,)
+        mᵢ, the samples of each worker.
+    dimension : int
+        The dimension d.
+    bound : float
+        B, which no sample's gradient exceeds.
+    l2 : float
+        The weight of ½‖x‖².
+    curvature : float
+        The largest second derivative of the loss in the margin: 1/4 of the logistic, 1 of the squared.
+    radius : float, optional
+        The norm no row exceeds; B where it is not given, as for a logistic loss whose gradients are not clipped.
+    read_off_data : str
+        What of these is not public but was read off the data; a plan made of it says so.
+    weighting : str
+        ``"uniform"``, or ``"rows"``: of the workers, as of `Problem`.
 
+    Examples
+    --------
     >>> facts = Facts(sizes=[100] * 20, dimension=22, bound=1.3, l2=0.1)
     >>> facts.n, facts.step_limit
     (20, 0.25)

@@ -100,7 +100,18 @@ class Plan:
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The error expected against τ, and the choice."""
+        """The error expected against τ, and the choice.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; new axes where it is not given.
+
+        Returns
+        -------
+        matplotlib axes
+            With the curves.
+        """
         from fastldp.figures import plot_plan
 
         return plot_plan(self, ax)
@@ -116,17 +127,30 @@ def plan(
 ) -> Plan:
     """The step and the variances of Algorithm 1 with the least error to expect, from public numbers alone.
 
-    Parameters
-    ----------
-    facts : `problem.facts`, or `Facts(...)`.
-    rounds : T; the fewest that reach the least error where it is not given.
-    prior : `Prior(norm=1.0)` where it is not given.
-    allocation : ``"planned"``, the best for the prior, or ``"dynamic"`` (the paper's) or ``"static"``.
-
     The error to expect is that of the average model near the optimum. It leaves out that the Hessian changes on the
     way, clipping, a nonsmooth g or a set, and what the workers' models differ by. A wrong prior costs accuracy, never
     privacy.
 
+    Parameters
+    ----------
+    facts : Facts
+        `problem.facts`, or `Facts(...)`.
+    budget : Budget
+        What each worker is promised.
+    rounds : int, optional
+        T; the fewest that reach the least error where it is not given.
+    prior : Prior, optional
+        `Prior(norm=1.0)` where it is not given.
+    allocation : str
+        ``"planned"``, the best for the prior, or ``"dynamic"`` (the paper's) or ``"static"``.
+
+    Returns
+    -------
+    Plan
+        The step, the variances, and the error to expect of them.
+
+    Examples
+    --------
     >>> import fastldp as fl
     >>> facts = fl.Facts(sizes=[100] * 20, dimension=22, bound=1.3, l2=0.1)
     >>> made = fl.plan(facts, fl.Budget(1.0, 1e-4), rounds=2000)

@@ -35,12 +35,17 @@ class Prior:
 
     Parameters
     ----------
-    norm : ‖x¹ − x*‖, the norm of the optimum where runs start at zero.
-    spectrum : the eigenvalues of H, the Hessian of Σ wᵢ fᵢ with its l2: d numbers, or one for all; or, as a
-        matrix, the second moment E[a aᵀ] of public samples of the same kind, of which H is l2 + curvature · E[a aᵀ]
-        at most. Where it is not given, all are l2 + curvature · radius²/d, as for rows that fill the bound evenly.
-    shares : how ‖x¹ − x*‖² is divided between the eigenvectors: d numbers that add up to 1; evenly by default.
+    norm : float
+        ‖x¹ − x*‖, the norm of the optimum where runs start at zero.
+    spectrum : float or array of shape (d,) or (d, d), optional
+        The eigenvalues of H, the Hessian of Σ wᵢ fᵢ with its l2: d numbers, or one for all; or, as a matrix, the second
+        moment E[a aᵀ] of public samples of the same kind, of which H is l2 + curvature · E[a aᵀ] at most. Where it is
+        not given, all are l2 + curvature · radius²/d, as for rows that fill the bound evenly.
+    shares : array of shape (d,), optional
+        How ‖x¹ − x*‖² is divided between the eigenvectors: d numbers that add up to 1; evenly by default.
 
+    Examples
+    --------
     >>> Prior().modes(Facts(sizes=[100] * 20, dimension=25, bound=1.0, l2=0.1)).rates.round(3).tolist()
     [0.11]
     """

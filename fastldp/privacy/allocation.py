@@ -29,6 +29,26 @@ def dynamic_variances(
 
     In logarithms throughout, so that millions of rounds neither underflow nor overflow; none exceeds `largest`.
 
+    Parameters
+    ----------
+    rounds : int
+        The horizon T.
+    rho : float
+        What all rounds may spend.
+    sensitivity : float
+        Δ, how far one sample moves a release.
+    contraction : float
+        γ min{μ_f, 1}, in [0, 1).
+    largest : float
+        What no variance exceeds.
+
+    Returns
+    -------
+    array of shape (T,)
+        ξ² of the rounds.
+
+    Examples
+    --------
     >>> dynamic_variances(3, 0.5, sensitivity=1.0, contraction=0.75).round(3)
     array([7.  , 3.5 , 1.75])
     """
@@ -78,6 +98,22 @@ def _spread(log_roots: Variances, log_total: float, rho: float, sensitivity: flo
 def static_variances(rounds: int, rho: float, *, sensitivity: float) -> Variances:
     """The same variance in every round: ξ² = Δ² T / (2ρ).
 
+    Parameters
+    ----------
+    rounds : int
+        The horizon T.
+    rho : float
+        What all rounds may spend.
+    sensitivity : float
+        Δ, how far one sample moves a release.
+
+    Returns
+    -------
+    array of shape (T,)
+        ξ² of the rounds.
+
+    Examples
+    --------
     >>> static_variances(3, 0.5, sensitivity=1.0).round(3)
     array([3., 3., 3.])
     """

@@ -22,8 +22,17 @@ LARGEST_DELTA = 1e-3
 class Budget:
     """An (ε, δ)-LDP budget for everything a worker sends, under replacement of one of its samples.
 
-    ``epsilon`` may be an array: one budget for each worker.
+    Parameters
+    ----------
+    epsilon : float or array of shape (n,)
+        ε: one for all workers, or one for each.
+    delta : float
+        δ, far below one over a worker's samples.
+    accounting : str
+        ``"zcdp"``, the paper's, ``"zcdp-tight"``, or ``"gdp"``, which is exact.
 
+    Examples
+    --------
     >>> round(Budget(epsilon=1.0, delta=1e-4).rho, 6)
     0.025763
     >>> round(Budget(epsilon=1.0, delta=1e-4, accounting="gdp").rho, 6)

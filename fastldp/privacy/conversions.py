@@ -40,6 +40,22 @@ NODES, WEIGHTS = (leggauss(12)[0] + 1) / 2, leggauss(12)[1] / 2
 def epsilon_of(rho: float, delta: float, method: str = "zcdp") -> float:
     """The ε at δ of a mechanism with total ρ; 0 where δ alone covers it.
 
+    Parameters
+    ----------
+    rho : float
+        What all releases spend.
+    delta : float
+        δ.
+    method : str
+        ``"zcdp"``, ``"zcdp-tight"`` or ``"gdp"``.
+
+    Returns
+    -------
+    float
+        ε, rounded up.
+
+    Examples
+    --------
     >>> round(epsilon_of(0.025763, 1e-4), 4)
     1.0
     """
@@ -58,6 +74,22 @@ def epsilon_of(rho: float, delta: float, method: str = "zcdp") -> float:
 def rho_of(epsilon: float, delta: float, method: str = "zcdp") -> float:
     """The largest ρ whose promise at δ is ε.
 
+    Parameters
+    ----------
+    epsilon : float
+        ε.
+    delta : float
+        δ.
+    method : str
+        ``"zcdp"``, ``"zcdp-tight"`` or ``"gdp"``.
+
+    Returns
+    -------
+    float
+        ρ, rounded down.
+
+    Examples
+    --------
     >>> [round(rho_of(1.0, 1e-4, method), 6) for method in ("zcdp", "zcdp-tight", "gdp")]
     [0.025763, 0.040633, 0.049267]
     """
@@ -81,6 +113,22 @@ def _rho(epsilon: float, log_inverse: float, method: str) -> float:
 def delta_of(rho: float, epsilon: float, method: str = "zcdp") -> float:
     """The δ at ε of a mechanism with total ρ; never 0, as no Gaussian release has δ = 0.
 
+    Parameters
+    ----------
+    rho : float
+        What all releases spend.
+    epsilon : float
+        ε.
+    method : str
+        ``"zcdp"``, ``"zcdp-tight"`` or ``"gdp"``.
+
+    Returns
+    -------
+    float
+        δ, rounded up.
+
+    Examples
+    --------
     >>> round(delta_of(0.049267, 1.0, "gdp"), 7)
     0.0001
     """

@@ -63,6 +63,7 @@ class Sensitivity:
 
     @property
     def total(self) -> Array:
+        """(n,): both together."""
         return self.query + self.arithmetic
 
 

@@ -35,9 +35,14 @@ class Active(NamedTuple):
 
 
 class Regularizer(Extensible):
-    """A closed convex g with an easy prox: of one coordinate, `shrink`, where g is a sum over the coordinates, or of a
-    whole row in place, `prox_row`; written with `fastldp.lanes`.
+    """A closed convex g with an easy prox, written with `fastldp.lanes`.
 
+    A class of your own has `value(self, x)`, and the prox: of one coordinate, `shrink(self, z, scale)`, where g is a
+    sum over the coordinates, or of a whole row in place, `prox_row(self, X, i, scale)`. Its parameters are the
+    fields of a frozen dataclass.
+
+    Examples
+    --------
     >>> import numpy as np, fastldp as fl
     >>> fl.BoxL1(weight=1.0, bound=2.0).prox(np.array([-5.0, 0.5, 2.0]), scale=1.0)
     array([-2.,  0.,  1.])

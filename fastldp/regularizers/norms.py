@@ -38,7 +38,13 @@ class Zero(Regularizer):
 
 @dataclass(frozen=True, eq=False)
 class L1(Regularizer):
-    """The weighted ℓ1 norm alone: Σ weight_j |x_j|."""
+    """The weighted ℓ1 norm alone: Σ weight_j |x_j|.
+
+    Parameters
+    ----------
+    weight : float or array of shape (d,)
+        Of the norm, one for all or one a coordinate.
+    """
 
     vectors = ("weight",)
     weight: float | Vector
@@ -60,7 +66,15 @@ class L1(Regularizer):
 
 @dataclass(frozen=True, eq=False)
 class BoxL1(Regularizer):
-    """The paper's weighted ℓ1 norm over a box: Σ weight_j |x_j| where |x_j| ≤ bound, infinite elsewhere."""
+    """The paper's weighted ℓ1 norm over a box: Σ weight_j |x_j| where |x_j| ≤ bound, infinite elsewhere.
+
+    Parameters
+    ----------
+    weight : float or array of shape (d,)
+        Of the norm, one for all or one a coordinate.
+    bound : float
+        α, the half-width of the box.
+    """
 
     vectors = ("weight",)
     weight: float | Vector
@@ -104,9 +118,12 @@ class GroupL2(Regularizer):
 
     Parameters
     ----------
-    groups : the number of the group of each coordinate, from 0.
-    weight : a number, or one for each group.
-    bound : of the norm of every group; infinite where it is not given.
+    groups : array of int of shape (d,)
+        The number of the group of each coordinate, from 0.
+    weight : float or array of shape (groups,)
+        A number, or one for each group.
+    bound : float
+        Of the norm of every group; infinite where it is not given.
     """
 
     numbers = ("radius",)

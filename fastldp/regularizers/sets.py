@@ -19,7 +19,17 @@ from fastldp.validation import real
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class Box(Regularizer):
-    """The indicator of a box: lower ≤ x_j ≤ upper, numbers or one of each coordinate; `Box(b)` is |x_j| ≤ b."""
+    """The indicator of a box: lower ≤ x_j ≤ upper, numbers or one of each coordinate; `Box(b)` is |x_j| ≤ b.
+
+    Parameters
+    ----------
+    lower : float or array of shape (d,), optional
+        The lower sides; alone, the half-width b.
+    upper : float or array of shape (d,), optional
+        The upper sides.
+    bound : float, optional
+        The half-width, in place of both.
+    """
 
     numbers = ()
     vectors = ("low", "high")
@@ -53,10 +63,12 @@ class Box(Regularizer):
 
     @property
     def low(self) -> Any:
+        """The lower sides."""
         return -self.bound if self.bound is not None else self.lower
 
     @property
     def high(self) -> Any:
+        """The upper sides."""
         return self.bound if self.bound is not None else self.upper
 
     def value(self, x: ArrayLike) -> float:
@@ -99,7 +111,13 @@ class _Set(Regularizer):
 
 @dataclass(frozen=True)
 class L2Ball(_Set):
-    """The indicator of the ball ‖x‖₂ ≤ radius."""
+    """The indicator of the ball ‖x‖₂ ≤ radius.
+
+    Parameters
+    ----------
+    radius : float
+        Of the ball.
+    """
 
     def _excess(self, x: Vector) -> float:
         return float(np.linalg.norm(x)) / self.radius - 1
@@ -135,7 +153,13 @@ class L2Ball(_Set):
 
 @dataclass(frozen=True)
 class Simplex(_Set):
-    """The indicator of the simplex x ≥ 0, Σ x_j = radius."""
+    """The indicator of the simplex x ≥ 0, Σ x_j = radius.
+
+    Parameters
+    ----------
+    radius : float
+        What the coordinates add up to.
+    """
 
     def _excess(self, x: Vector) -> float:
         return max(-float(x.min(initial=np.inf)), abs(float(x.sum()) - self.radius)) / self.radius
@@ -164,7 +188,13 @@ class Simplex(_Set):
 
 @dataclass(frozen=True)
 class L1Ball(_Set):
-    """The indicator of the ball ‖x‖₁ ≤ radius."""
+    """The indicator of the ball ‖x‖₁ ≤ radius.
+
+    Parameters
+    ----------
+    radius : float
+        Of the ball.
+    """
 
     def _excess(self, x: Vector) -> float:
         return float(np.abs(x).sum()) / self.radius - 1

@@ -18,7 +18,6 @@ from numba import prange, typeof, types
 from fastldp.kernels.barrier import await_end, claim, end_round, finish
 from fastldp.kernels.calling import Placed, address_of, call, found, likeness
 from fastldp.kernels.formulas import Objective
-from fastldp.kernels.gradient import Samples
 from fastldp.kernels.jit import parallel, piece, serial
 from fastldp.kernels.methods import AIM, MESSAGE, RECEIVE, SERVE, START, TAKE, Method, State, act
 from fastldp.kernels.metrics import measure
@@ -41,7 +40,7 @@ class Laid(NamedTuple):
     method: Method
     state: State
     objective: Objective
-    samples: Samples
+    samples: Any
     release: Any
     seen: Transcript
     records: Records

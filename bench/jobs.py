@@ -73,7 +73,7 @@ def case(size: Size, dtype: str = "float64") -> Case:
 def smooth(size: Size) -> Case:
     """The same without its regularizer: what all methods can solve."""
     given = case(size)
-    return replace(given, problem=given.problem.alike(regularizer=fl.Zero()))
+    return replace(given, problem=given.problem.replace(regularizer=fl.Zero()))
 
 
 @cache
@@ -130,7 +130,7 @@ def noiseless(given: Case, rounds: int, runs: int = 1) -> Any:
 
 def unmeasured(given: Case) -> Case:
     """The same where errors are not looked at: an optimum of large data takes long, so zero is taken for it."""
-    problem = given.problem.alike()
+    problem = given.problem.replace()
     problem.__dict__["_optimum"] = np.zeros(problem.d)
     return replace(given, problem=problem)
 

@@ -95,12 +95,14 @@ class Runs:
         return np.asarray((self.done[repetitions] == self.rounds) | (self.failed[repetitions] > 0))
 
     @property
-    def lane_mates(self) -> tuple[Any, ...]:
+    def kind(self) -> tuple[Any, ...]:
         """What runs must have in common to share a block."""
-        return lane_mates(self.problem, self.schedule.program, self.timetable, private=self.schedule.ledger is not None)
+        return kind_of_block(
+            self.problem, self.schedule.program, self.timetable, private=self.schedule.ledger is not None
+        )
 
 
-def lane_mates(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> tuple[Any, ...]:
+def kind_of_block(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> tuple[Any, ...]:
     """What runs must have in common to share a block."""
     data = *map(id, problem.data), type(problem.loss), problem.dtype, problem.weighting
     return *data, problem.regularizer.kind, program.kind, release_mode(problem, private=private), timetable.worker
@@ -120,20 +122,20 @@ def release_mode(problem: Composite, *, private: bool) -> int:
     return privatize.GRIDDED if problem.dtype == "float64" else privatize.GAUSSIAN
 
 
-class _Share(NamedTuple):
+class _Group(NamedTuple):
     """The lanes of a block that hold repetitions of the same run, and which."""
 
     runs: Runs
     lanes: NDArray[np.int64]
     repetitions: NDArray[np.int64]
 
-    def alike(self, other: _Share) -> bool:
+    def same_lanes(self, other: _Group) -> bool:
         """Whether these are repetitions of the same run in the same lanes."""
         return self.runs is other.runs and np.array_equal(self.lanes, other.lanes)
 
-    def only(self, which: NDArray[np.bool_]) -> _Share:
+    def only(self, which: NDArray[np.bool_]) -> _Group:
         """Some of them."""
-        return _Share(self.runs, self.lanes[which], self.repetitions[which])
+        return _Group(self.runs, self.lanes[which], self.repetitions[which])
 
 
 class _Laid(NamedTuple):
@@ -154,8 +156,8 @@ class Block:
         self._memory = aligned_zeros((LAID_BYTES,), np.uint8)
         self._calls: rounds.Calls | None = None
         self.alone = alone or not lanes[0].runs.problem.lanes_of_runs
-        self._shares = _shares(lanes)
-        self._kinds = [share.runs for share in self._shares]
+        self._groups = _groups(lanes)
+        self._kinds = [group.runs for group in self._groups]
         self.horizon = max(runs.rounds for runs in self._kinds)
         problem = self._kinds[0].problem
         self.dtype = np.dtype(problem.dtype)
@@ -165,8 +167,8 @@ class Block:
         self.lanes = math.prod(self.lane_shape)
         # Which kind each lane holds. Empty lanes repeat the first; their results are never read.
         self._kind_of_lane = np.zeros(self.lanes, dtype=np.int64)
-        for kind, share in enumerate(self._shares):
-            self._kind_of_lane[share.lanes] = kind
+        for kind, group in enumerate(self._groups):
+            self._kind_of_lane[group.lanes] = kind
 
         self._programs = [runs.schedule.program for runs in self._kinds]
         self.program = self._programs[0]
@@ -186,16 +188,16 @@ class Block:
 
     def reuse(self, lanes: Sequence[Lane]) -> bool:
         """Begin anew with other repetitions of the same runs in the same lanes; False where these are others."""
-        shares = _shares(lanes)
-        if len(shares) != len(self._shares) or not all(map(_Share.alike, shares, self._shares)):
+        groups = _groups(lanes)
+        if len(groups) != len(self._groups) or not all(map(_Group.same_lanes, groups, self._groups)):
             return False
-        self._shares = shares
+        self._groups = groups
         self._begin()
         return True
 
     def _begin(self) -> None:
         self.done = 0
-        self._going = self._shares
+        self._going = self._groups
         self._rounds_of_over = 0
         self.state.workers.fill(0.0)
         self.state.server.fill(0.0)
@@ -203,9 +205,9 @@ class Block:
             self._kept(name)[...] = self._start
         self.state.failed.fill(0)
         # Empty lanes, and all those of a run alone, have the key of the first run.
-        self.release.keys[...] = self._shares[0].runs.keys[self._shares[0].repetitions[0]][:, None]
-        for share in self._shares:
-            self.release.keys[:, share.lanes] = share.runs.keys[share.repetitions].T
+        self.release.keys[...] = self._groups[0].runs.keys[self._groups[0].repetitions[0]][:, None]
+        for group in self._groups:
+            self.release.keys[:, group.lanes] = group.runs.keys[group.repetitions].T
         if isinstance(self.release, SingleRelease):
             self.release.drawn.fill(-1)
 
@@ -354,7 +356,7 @@ class Block:
     @property
     def rounds_done(self) -> int:
         """By all its runs together."""
-        return self._rounds_of_over + self.done * sum(share.lanes.size for share in self._going)
+        return self._rounds_of_over + self.done * sum(group.lanes.size for group in self._going)
 
     def advance(self, end: int, *, threads: int = 1) -> None:
         """Run up to and including round `end`, and record what the runs' timetables have of these rounds."""
@@ -451,16 +453,16 @@ class Block:
         going = []
         models = self._of_all(self.state.models)
         finite = np.isfinite(models).all(axis=(1, 2))
-        for share in self._going:
-            runs, lanes, repetitions = share
+        for group in self._going:
+            runs, lanes, repetitions = group
             done = min(self.done, runs.rounds)
             runs.done[repetitions] = done
             runs.failed[repetitions] = self.state.failed[lanes]
             if done < runs.rounds:
                 over = runs.over(repetitions)
                 if not over.all():
-                    going.append(share.only(~over))
-                runs, lanes, repetitions = share.only(over)
+                    going.append(group.only(~over))
+                runs, lanes, repetitions = group.only(over)
             runs.workers[repetitions] = models[lanes]
             # The averages tell a round late where a bounded set holds x and only the dual overflows.
             lost = repetitions[(runs.failed[repetitions] == 0) & ~finite[lanes]]
@@ -533,13 +535,13 @@ class Block:
         return self._of_all(array)[: lanes.size] if self.alone else self._of_all(array)[lanes]
 
 
-def _shares(lanes: Sequence[Lane]) -> list[_Share]:
+def _groups(lanes: Sequence[Lane]) -> list[_Group]:
     """Lanes by the run they repeat, in order of first appearance."""
     by_runs: dict[int, list[int]] = {}
     for number, lane in enumerate(lanes):
         by_runs.setdefault(id(lane.runs), []).append(number)
     return [
-        _Share(lanes[mine[0]].runs, np.array(mine), np.array([lanes[k].repetition for k in mine]))
+        _Group(lanes[mine[0]].runs, np.array(mine), np.array([lanes[k].repetition for k in mine]))
         for mine in by_runs.values()
     ]
 

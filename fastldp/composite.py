@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -87,8 +88,13 @@ class Composite(ABC):
         """All that defines it but data, shards and regularizer, in plain values."""
 
     @abstractmethod
-    def alike(self, **changes: Any) -> Composite:
+    def replace(self, **changes: Any) -> Composite:
         """The same data, shared and not copied, with other parameters."""
+
+    def alike(self, **changes: Any) -> Composite:
+        """Deprecated: the old name of `replace`."""
+        warnings.warn("alike() is now called replace()", DeprecationWarning, stacklevel=2)
+        return self.replace(**changes)
 
     @property
     @abstractmethod

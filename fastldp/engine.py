@@ -85,13 +85,13 @@ def execute(
 
     last = threading.local()
 
-    def complete(mates: Sequence[Lane], threads: int) -> None:
+    def complete(batch: Sequence[Lane], threads: int) -> None:
         if stop.is_set():
             return
         # Laying out a block takes longer than running it where runs are short: each thread uses its last one again.
         block: Block | None = getattr(last, "block", None)
-        if block is None or not block.reuse(mates):
-            block = last.block = Block(samples, mates, alone=alone)
+        if block is None or not block.reuse(batch):
+            block = last.block = Block(samples, batch, alone=alone)
         for end in block.ends(length):
             before = block.rounds_done
             block.advance(end, threads=threads)
@@ -100,9 +100,9 @@ def execute(
                 break
         block.close()
 
-    def complete_or_stop(mates: Sequence[Lane]) -> None:
+    def complete_or_stop(batch: Sequence[Lane]) -> None:
         try:
-            complete(mates, 1)
+            complete(batch, 1)
         except BaseException:
             stop.set()  # or the blocks of other threads would go on
             raise
@@ -110,16 +110,16 @@ def execute(
     # Whole waves of blocks take a thread each; where it pays, the blocks left over share all threads, in turns.
     pays = cores > 1 and threads_pay(problem, alone=alone)
     waves = len(packs) - len(packs) % cores if pays else len(packs)
-    lengths = [mates[0].runs.rounds * cost for mates in packs[:waves]]
+    lengths = [batch[0].runs.rounds * cost for batch in packs[:waves]]
     if waves <= 1 or lengths[0] < SHORT_BLOCK or sum(lengths) < SHORT_JOB:
-        for mates in packs[:waves]:
-            complete(mates, 1)
+        for batch in packs[:waves]:
+            complete(batch, 1)
     else:
         parallel = Parallel(n_jobs=cores, backend=_Threads(), batch_size=1, pre_dispatch="all")
-        parallel(delayed(complete_or_stop)(mates) for mates in packs[:waves])
-    for mates in packs[waves:]:
+        parallel(delayed(complete_or_stop)(batch) for batch in packs[:waves])
+    for batch in packs[waves:]:
         with sharing(cores):
-            complete(mates, cores)
+            complete(batch, cores)
 
 
 def _laid_out(problem: Composite, *, single: bool, runs: int) -> tuple[Samples, bool]:
@@ -140,13 +140,13 @@ def pack(jobs: Sequence[Runs], lanes: int, lines: int = 1) -> list[list[Lane]]:
     """
     by_kind: dict[tuple[object, ...], list[Lane]] = {}
     for runs in sorted(jobs, key=lambda runs: -runs.releases):
-        by_kind.setdefault(runs.lane_mates, []).extend(Lane(runs, k) for k in range(len(runs.keys)))
+        by_kind.setdefault(runs.kind, []).extend(Lane(runs, k) for k in range(len(runs.keys)))
     packs = [
-        list(mates[begin:end])
-        for mates in by_kind.values()
-        for begin, end in itertools.pairwise(cuts_of(len(mates), lines * lanes).tolist())
+        list(batch[begin:end])
+        for batch in by_kind.values()
+        for begin, end in itertools.pairwise(cuts_of(len(batch), lines * lanes).tolist())
     ]
-    return sorted(packs, key=lambda mates: -mates[0].runs.releases)
+    return sorted(packs, key=lambda batch: -batch[0].runs.releases)
 
 
 def cuts_of(runs: int, size: int) -> NDArray[np.int64]:

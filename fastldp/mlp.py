@@ -167,7 +167,7 @@ class MLP(Composite):
             f"g={self.regularizer}{', workers weighted by rows' if self.weighting == ROWS else ''})"
         )
 
-    def alike(self, **changes: Any) -> MLP:
+    def replace(self, **changes: Any) -> MLP:
         """The same network and data, shared and not copied, with other parameters.
 
         These are `regularizer`, `clip`, `l2`, `strong_convexity`, `start_seed` and `weighting`.
@@ -176,7 +176,7 @@ class MLP(Composite):
         --------
         >>> import numpy as np
         >>> problem = MLP(np.eye(6), np.arange(6) % 2, hidden=3, workers=2, clip=1.0)
-        >>> problem.alike(clip=2.0).clip
+        >>> problem.replace(clip=2.0).clip
         2.0
         """
         known: dict[str, Any] = {

@@ -154,7 +154,7 @@ class Problem(Composite):
         # Every sample's share of the objective: wᵢ/mᵢ.
         self._weights = np.repeat(1.0 / self.divisors, self.sizes)
 
-    def alike(self, **changes: Any) -> Problem:
+    def replace(self, **changes: Any) -> Problem:
         """The same data, shared and not copied, with another `l2`, `regularizer`, `gradient_bound` or `weighting`.
 
         Runs of such problems ride in lanes together, if they are weighted alike.
@@ -163,7 +163,7 @@ class Problem(Composite):
         --------
         >>> import numpy as np
         >>> problem = Problem(np.eye(4), [1, -1, 1, 1], workers=2, l2=0.1)
-        >>> problem.alike(l2=0.2).l2
+        >>> problem.replace(l2=0.2).l2
         0.2
         """
         known: dict[str, Any] = {

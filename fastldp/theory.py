@@ -454,7 +454,7 @@ def _refuse_clipping(problem: Problem) -> None:
     if problem.bound_source != "public":
         return
     try:
-        needed = problem.alike(gradient_bound=None).gradient_bound
+        needed = problem.replace(gradient_bound=None).gradient_bound
     except UnboundedGradientError:
         needed = math.inf
     # A row scaled to the bound may exceed it by a rounding error, which clips nothing that counts.

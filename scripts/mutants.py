@@ -79,8 +79,8 @@ MUTANTS = {
     ),
     "all lanes of a block": Mutant(
         "block",
-        "= share.runs.keys[share.repetitions].T",
-        "= share.runs.keys[share.repetitions[:1]].T",
+        "= group.runs.keys[group.repetitions].T",
+        "= group.runs.keys[group.repetitions[:1]].T",
         "correlated between transcripts",
     ),
     "all purposes": Mutant(

@@ -459,4 +459,4 @@ def test_pairs_of_networks() -> None:
     with pytest.raises(ArgumentError, match="give a fastldp.MLP"):
         pair.given(problem, small())
     with pytest.raises(ArgumentError, match="start_seed differs"):
-        pair.given(problem, problem.alike(start_seed=1))
+        pair.given(problem, problem.replace(start_seed=1))

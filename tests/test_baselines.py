@@ -439,5 +439,5 @@ def test_with_strong_convexity_the_accelerated_method_forgets_its_step() -> None
     assert step == pytest.approx(2 / (0.1 * 2001), rel=1e-3)
     assert pull == pytest.approx(share, rel=1e-3)
     assert round_(5, 1e-3, problem)[2] < 0.1 * round_(5, 0.1, problem)[2]
-    flat = problem.alike(l2=0.0)
+    flat = problem.replace(l2=0.0)
     assert round_(2000, 1e-3, flat)[2] == pytest.approx(0.01 * round_(2000, 0.1, flat)[2])

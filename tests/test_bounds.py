@@ -114,10 +114,10 @@ def test_the_squared_loss_has_a_public_step_of_its_rows() -> None:
 
 def test_alike_and_parameters() -> None:
     problem = make(row_bound=R, gradient_bound="half")
-    other = problem.alike(l2=0.3)
+    other = problem.replace(l2=0.3)
     assert (other.gradient_bound, other.row_bound, other.rows is problem.rows) == (R / 2, R, True)
-    assert problem.alike(gradient_bound=None).gradient_bound == R
-    assert problem.alike(gradient_bound=0.1).alike(gradient_bound="half").gradient_bound == R / 2
+    assert problem.replace(gradient_bound=None).gradient_bound == R
+    assert problem.replace(gradient_bound=0.1).replace(gradient_bound="half").gradient_bound == R / 2
     assert problem.parameters | {"row_bound": R, "gradient_bound": "half"} == problem.parameters
     assert "row_bound" not in make().parameters
     assert problem.fingerprint != make().fingerprint

@@ -151,7 +151,7 @@ def mixed_runs() -> list[block.Runs]:
     """Runs over the same data that differ in all that runs of a block may differ in."""
     base = cases.make("box_l1", sizes=UNEQUAL).problem
     problems = [
-        base.alike(
+        base.replace(
             l2=0.1 + 0.02 * k, gradient_bound=1.0 + 0.1 * k, regularizer=fl.BoxL1(0.001 * (k + 1), 0.3 + 0.05 * k)
         )
         for k in range(11)

@@ -188,7 +188,7 @@ def test_the_guides_classes_run_as_ours_do(name: str, outside: Path) -> None:
     with pytest.warns(GridEdgeWarning):  # of two steps either is an edge
         tuned = fl.tune(made, BUDGET, fl.grid(fl.PrimalDual, step=[0.1, 0.2]), rounds=30, seed=1)
     assert len(tuned.trials) == 2
-    found = fl.audit(made.alike(gradient_bound=1.0), fl.Budget(4.0, 1e-3), rounds=3, transcripts=4000)
+    found = fl.audit(made.replace(gradient_bound=1.0), fl.Budget(4.0, 1e-3), rounds=3, transcripts=4000)
     assert found.passed, found.summary()
 
 

@@ -252,7 +252,7 @@ def test_thresholds_that_single_precision_cannot_square_are_refused(clip: float)
     with pytest.raises(ArgumentError, match="^clip" + pattern):
         fl.MLP(A, b.astype(int), hidden=(), workers=2, clip=clip)
     with pytest.raises(ArgumentError, match="^clip" + pattern):
-        fl.MLP(A, b.astype(int), hidden=(), workers=2).alike(clip=clip)
+        fl.MLP(A, b.astype(int), hidden=(), workers=2).replace(clip=clip)
     with pytest.raises(ArgumentError, match="^gradient_bound" + pattern):
         fl.Problem(A, b, workers=2, gradient_bound=clip, dtype="float32")
     if 1e-140 < clip < 1e140:

@@ -128,7 +128,7 @@ def test_they_are_tuned_audited_and_known_by_their_code(name: str, outside: Path
         tuned = fl.tune(problem, BUDGET, fl.grid(mine(name), step=[0.05, 0.2], **more), rounds=20, seed=1)
     assert len(tuned.trials) == 2
     found = fl.audit(
-        problem.alike(gradient_bound=1.0),
+        problem.replace(gradient_bound=1.0),
         fl.Budget(4.0, 1e-3),
         rounds=3,
         transcripts=3000,
@@ -251,7 +251,7 @@ class Leaking(Descent):
 
 
 def audited(method: fl.Method) -> fl.Audit:
-    problem = cases.make("zero").problem.alike(gradient_bound=1.0)
+    problem = cases.make("zero").problem.replace(gradient_bound=1.0)
     return fl.audit(problem, fl.Budget(4.0, 1e-3), rounds=3, transcripts=2000, algorithm=method)
 
 

@@ -121,7 +121,7 @@ def test_people_get_the_same_gradient_and_objective() -> None:
     assert problem.train_loss(x) == pytest.approx(np.mean(losses), rel=1e-13)
     assert problem.objective(x) == pytest.approx(np.mean(losses) + 0.05 * x @ x + NAIVE_G.value(x), rel=1e-13)
     direction = np.random.default_rng(2).standard_normal(problem.d)
-    smooth = problem.alike(regularizer=None)
+    smooth = problem.replace(regularizer=None)
     slope = (smooth.objective(x + 1e-6 * direction) - smooth.objective(x - 1e-6 * direction)) / 2e-6
     assert slope == pytest.approx(problem.gradient(x) @ direction, rel=1e-6)
 
@@ -409,7 +409,7 @@ def test_bytes_are_scaled_and_images_flattened() -> None:
 def test_the_start_is_public_seeded_and_breaks_the_symmetry() -> None:
     problem = make()
     np.testing.assert_array_equal(problem.start(), make().start())
-    assert not np.array_equal(problem.start(), problem.alike(start_seed=1).start())
+    assert not np.array_equal(problem.start(), problem.replace(start_seed=1).start())
     first, biases = naive.layers(WIDTHS, problem.start())[0]
     assert len(np.unique(first)) == first.size
     assert (biases == 0).all()

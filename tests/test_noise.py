@@ -61,9 +61,9 @@ def remade(problem: fl.Problem, rows: Any = None, **given: Any) -> fl.Problem:
 
 CHANGES: dict[str, Any] = {
     "data": {"problem": lambda p: fl.Problem(p.rows * 1.01, -np.ones(len(p.targets)), workers=p.n, l2=p.l2)},
-    "l2": {"problem": lambda p: p.alike(l2=0.3)},
-    "regularizer": {"problem": lambda p: p.alike(regularizer=fl.Box(3.0))},
-    "gradient_bound": {"problem": lambda p: p.alike(gradient_bound=1.0)},
+    "l2": {"problem": lambda p: p.replace(l2=0.3)},
+    "regularizer": {"problem": lambda p: p.replace(regularizer=fl.Box(3.0))},
+    "gradient_bound": {"problem": lambda p: p.replace(gradient_bound=1.0)},
     "budget": {"budget": fl.Budget(1.0, 1e-5)},
     "accounting": {"budget": fl.Budget(1.0, 1e-4, "gdp")},
     "no budget": {"budget": None},
@@ -73,7 +73,7 @@ CHANGES: dict[str, Any] = {
     "method": {"algorithm": fl.ISRLDP(step=0.2)},
     "clip": {"algorithm": fl.ISRLDP(step=0.2, clip=0.7)},
     "prior": {"algorithm": fl.PrimalDual("planned", "planned", fl.Prior(2.0))},
-    "weighting": {"problem": lambda p: p.alike(weighting="rows")},
+    "weighting": {"problem": lambda p: p.replace(weighting="rows")},
     "row_bound": {"problem": lambda p: remade(p, row_bound=1.0)},
     "half": {"problem": lambda p: remade(p, row_bound=1.0, gradient_bound="half")},
     "layout": {"problem": lambda p: remade(p, rows=sparse.csr_array(p.rows))},
@@ -117,12 +117,12 @@ def test_problems_alike_are_defined_as_if_made_afresh() -> None:
     made = fl.MLP(images, classes, **base)
     definitions = [made.definition]
     for change in changes:
-        definitions.append(made.alike(**change).definition)
+        definitions.append(made.replace(**change).definition)
         assert definitions[-1] == fl.MLP(images, classes, **(base | change)).definition
     linear = fl.Problem(images, np.sign(images[:, 0]), workers=2, l2=0.1, row_bound=1.0)
     definitions.append(linear.definition)
     for change in ({"l2": 0.2}, {"regularizer": fl.Box(1.0)}, {"gradient_bound": 0.3}, {"weighting": "rows"}):
-        definitions.append(linear.alike(**change).definition)
+        definitions.append(linear.replace(**change).definition)
         given = {"workers": 2, "l2": 0.1, "row_bound": 1.0} | change
         assert definitions[-1] == fl.Problem(images, np.sign(images[:, 0]), **given).definition
     assert len(set(definitions)) == len(definitions)
@@ -231,7 +231,7 @@ def test_a_statement_has_all_that_a_person_must_know() -> None:
     said += [f"μ = {mu:.3g}", "does not cover: the gradient bound", "not counted here", "seed is secret"]
     for words in said:
         assert words in plain, words
-    public = problem.alike(gradient_bound=1.0)
+    public = problem.replace(gradient_bound=1.0)
     planned = statement(public, algorithm=fl.PrimalDual("planned", "planned"))
     assert "Nothing was read off the data" in planned
     assert "planned from public numbers" in planned

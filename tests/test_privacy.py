@@ -211,7 +211,7 @@ def test_an_outline_knows_whether_the_sampler_spoils_a_promise(method: Any, epsi
 
 def test_noise_that_no_run_could_hold_is_refused() -> None:
     problem = cases.make("zero").problem
-    huge, tiny = (problem.alike(gradient_bound=bound) for bound in (1e130, 1e-139))
+    huge, tiny = (problem.replace(gradient_bound=bound) for bound in (1e130, 1e-139))
     for method in (fl.PrimalDual(), fl.ISRLDP(0.1)):
         with pytest.raises(BudgetError, match=r"epsilon = .*variance above 1e\+200"):
             method.schedule(huge, fl.Budget(1.0, 1e-4), 10)

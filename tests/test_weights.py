@@ -12,7 +12,7 @@ import cases
 import fastldp as fl
 import naive
 from fastldp import engine, theory
-from fastldp.block import lane_mates
+from fastldp.block import kind_of_block
 from fastldp.errors import ArgumentError, NoiseWarning, UnknownNameError
 from fastldp.planning.plan import planned, way_of
 from fastldp.recording import timetable
@@ -175,7 +175,7 @@ def test_networks_measure_what_is_weighted() -> None:
     gradients = [naive.gradient(WIDTHS, A, b, x) + 0.02 * x for A, b in shards]
     np.testing.assert_allclose(problem.gradient(x), w @ np.array(gradients), rtol=1e-10, atol=1e-14)
     assert problem.safe_strong_convexity == pytest.approx(0.02 * 4 / 26, rel=1e-12)
-    uniform = problem.alike(weighting="uniform")
+    uniform = problem.replace(weighting="uniform")
     assert uniform.definition == network("uniform")[0].definition
     assert uniform.train_loss(x) == pytest.approx(float(np.mean(losses)), rel=1e-12)
     assert "weighting" not in uniform.parameters
@@ -200,7 +200,7 @@ def test_equal_shards_weighted_by_rows_are_uniform(name: str) -> None:
     problem = cases.make("zero").problem
     given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": METHODS[name], "repetitions": 3, "seed": 5}
     uniform = fl.solve(problem, BUDGET, **given, common_noise=True)
-    weighted = fl.solve(problem.alike(weighting="rows"), BUDGET, **given, common_noise=True)
+    weighted = fl.solve(problem.replace(weighting="rows"), BUDGET, **given, common_noise=True)
     np.testing.assert_array_equal(uniform.means, weighted.means)
     assert uniform.ledger is not None
     assert weighted.ledger is not None
@@ -227,7 +227,7 @@ def test_without_noise_runs_rest_at_the_optimum(method: Any, rounds: int) -> Non
     x_star = case.problem.optimum()
     g = naive.objective_gradient("logistic", case.shards, 1.0, x_star, "rows")
     assert np.linalg.norm(g) < 1e-10
-    assert np.linalg.norm(x_star - case.problem.alike(weighting="uniform").optimum()) > 1e-3
+    assert np.linalg.norm(x_star - case.problem.replace(weighting="uniform").optimum()) > 1e-3
 
 
 # The problem, the theory and the planner
@@ -272,7 +272,7 @@ def test_the_ledgers_variances_are_the_same_for_all_workers() -> None:
     for m, w in zip(case.problem.sizes.tolist(), naive.weights_of(case.shards, "rows").tolist(), strict=True):
         expected = naive.dynamic_variances(30, step, mu, B, rho, 1 / w, m)
         np.testing.assert_allclose(ledger.variances, expected, rtol=1e-8)
-    isrl = fl.solve(case.problem.alike(regularizer=None), BUDGET, rounds=30, algorithm=fl.ISRLDP(0.1)).ledger
+    isrl = fl.solve(case.problem.replace(regularizer=None), BUDGET, rounds=30, algorithm=fl.ISRLDP(0.1)).ledger
     assert isrl is not None
     assert isrl.sensitivity == pytest.approx(4 * 2 * B / M, rel=1e-9)
 
@@ -332,7 +332,7 @@ def test_the_planners_error_is_that_of_runs(allocation: str) -> None:
 @pytest.mark.parametrize("method", [fl.DPFedAvg("planned", 2), fl.ISRLDP("planned")], ids=repr)
 def test_planned_baselines_weigh_the_noise_as_the_server_does(method: Any) -> None:
     """The error that a ledger's plan expects, against runs; noise of small shards has small weight."""
-    problem = quadratic("rows").alike(regularizer=None, gradient_bound=30.0)
+    problem = quadratic("rows").replace(regularizer=None, gradient_bound=30.0)
     kind, budget = type(method), fl.Budget(20.0, 1e-4)
     given = {"local_steps": 2} if kind is fl.DPFedAvg else {}
     run = fl.solve(
@@ -377,7 +377,7 @@ def test_audits_pass(name: str, layout: str) -> None:
 def test_neighbours_are_weighted_alike() -> None:
     problem = cases.make("box", gradient_bound=1.0).problem
     with pytest.raises(ArgumentError, match="weighting differs"):
-        fl.audit(problem, BUDGET, rounds=2, neighbour=problem.alike(weighting="rows"), transcripts=2)
+        fl.audit(problem, BUDGET, rounds=2, neighbour=problem.replace(weighting="rows"), transcripts=2)
 
 
 # Keys, sweeps and the command
@@ -386,15 +386,15 @@ def test_neighbours_are_weighted_alike() -> None:
 def test_uniform_weights_go_unsaid() -> None:
     problem = cases.make("zero", sizes=SIZES).problem
     assert "weighting" not in problem.parameters
-    weighted = problem.alike(weighting="rows")
+    weighted = problem.replace(weighting="rows")
     assert weighted.parameters == problem.parameters | {"weighting": "rows"}
     assert weighted.definition != problem.definition
-    assert weighted.alike(l2=0.3).weighting == "rows"
+    assert weighted.replace(l2=0.3).weighting == "rows"
     assert weighted.rows is problem.rows
     assert "weighted by rows" in repr(weighted)
     assert "weighted" not in repr(problem)
     with pytest.raises(UnknownNameError, match="weighting"):
-        problem.alike(weighting="row")
+        problem.replace(weighting="row")
     with pytest.raises(UnknownNameError, match="weighting"):
         fl.Facts([3, 4], 2, 1.0, weighting="sizes")
 
@@ -403,8 +403,8 @@ def test_runs_of_other_weights_do_not_share_a_block() -> None:
     problem = cases.make("zero").problem
     wanted = timetable(None, 3, problem.n)
     mates = [
-        lane_mates(each, fl.ISRLDP(0.1).schedule(each, BUDGET, 3).program, wanted, private=True)
-        for each in (problem, problem.alike(l2=0.3), problem.alike(weighting="rows"))
+        kind_of_block(each, fl.ISRLDP(0.1).schedule(each, BUDGET, 3).program, wanted, private=True)
+        for each in (problem, problem.replace(l2=0.3), problem.replace(weighting="rows"))
     ]
     assert mates[0] == mates[1] != mates[2]
 

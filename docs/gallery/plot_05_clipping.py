@@ -18,7 +18,7 @@ planned = fl.PrimalDual(step="planned", allocation="planned")
 bounds = [1.3, 0.65, 0.4, 0.25, 0.1]
 errors, biases = [], []
 for bound in bounds:
-    problem = whole.alike(gradient_bound=bound)
+    problem = whole.replace(gradient_bound=bound)
     private = fl.solve(problem, budget, rounds=4000, algorithm=planned, repetitions=8, seed=0, record=fl.Final())
     errors.append(private.optimality.mean())
     biases.append(fl.solve(problem, rounds=4000, repetitions=8, record=fl.Final()).optimality.mean())  # no noise

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import engine
-from fastldp.block import lane_mates
+from fastldp.block import kind_of_block
 from fastldp.composite import Composite
 from fastldp.layouts import lanes_of
 from fastldp.methods import Program
@@ -46,7 +46,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> Shape:
-    kind = lane_mates(problem, program, timetable, private=private)
+    kind = kind_of_block(problem, program, timetable, private=private)
     return Shape(kind, engine.nanoseconds(problem, program.local_steps))
 
 

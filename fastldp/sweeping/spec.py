@@ -415,7 +415,7 @@ class _Reader:
                     problem = Problem(A[rows], b[rows], **common, **own)
                 ground = self.grounds[title] = Ground(title)
             else:
-                problem = ground.subjects[0].problem.alike(**(kind.own | own))
+                problem = ground.subjects[0].problem.replace(**(kind.own | own))
         subject = Subject(problem, starting_point(problem, None), optimum_or_nan(problem))
         ground.subjects.append(subject)
         return list(self.grounds).index(title), len(ground.subjects) - 1, problem

@@ -57,14 +57,20 @@ class Method(Extensible):
 
     ``prox(run, array, i, scale)`` takes the prox of scale·g of a row; ``mean_over_workers(array, j)`` is what it says.
 
-    Acts
-    ----
-    serve(self, run) : the server's step, after the releases of all workers.
-    take(self, run, i, k) : worker i's step after release k of the round; it keeps the release in `run.release`.
-    start(self, run, i) : before the releases of a round.
-    receive(self, run, i) : after the server's step.
-    aim(self, run) : the server's preparation of a round.
-    message(self, run, i, j) : coordinate j of what worker i sends; the release.
+    Methods
+    -------
+    serve(run)
+        The server's step, after the releases of all workers. It must be written; the others need not be.
+    take(run, i, k)
+        Worker i's step after release k of the round; it keeps the release in `run.release`.
+    start(run, i)
+        Before the releases of a round.
+    receive(run, i)
+        After the server's step.
+    aim(run)
+        The server's preparation of a round.
+    message(run, i, j)
+        Coordinate j of what worker i sends; the release.
     """
 
     needed: ClassVar[dict[str, str]] = {"serve": "the server's step, def serve(self, run)"}

@@ -90,6 +90,12 @@ class Runs:
         """How many noisy gradients each worker releases."""
         return self.schedule.program.releases(self.rounds)
 
+    @property
+    def relative_distance(self) -> Array:
+        """‖x̄ − x*‖²/‖x*‖², or ‖x̄‖² where x* is zero."""
+        with np.errstate(over="ignore"):  # of runs that diverged
+            return self.distance / (float(self.optimum @ self.optimum) or 1.0)
+
     def over(self, repetitions: Any = slice(None)) -> NDArray[np.bool_]:
         """Of which of these repetitions nothing is left to be done."""
         return np.asarray((self.done[repetitions] == self.rounds) | (self.failed[repetitions] > 0))

@@ -275,14 +275,11 @@ def _refuse_what_cannot_fit(
 
 
 def _solution(runs: Runs, method: Method, seed: int | None, seconds: float) -> Solution:
-    scale = float(runs.optimum @ runs.optimum)
-    with np.errstate(over="ignore"):  # of a run that diverged
-        distance = runs.distance / (scale if scale > 0 else 1.0)
     return Solution(
         workers=runs.workers,
         rounds=runs.timetable.rounds,
         consensus=runs.consensus,
-        distance=distance,
+        distance=runs.relative_distance,
         means=runs.means,
         messages=runs.messages,
         broadcasts=runs.broadcasts,

@@ -194,9 +194,8 @@ def tune(
     execute(problem, jobs, n_jobs=n_jobs, progress=progress)
     if not all(runs.over().all() for runs in jobs):
         raise KeyboardInterrupt
-    scale = float(optimum @ optimum) or 1.0
     trials = sorted(
-        (_trial(method, runs, scale) for (method, _), runs in zip(settings, jobs, strict=True)),
+        (_trial(method, runs) for (method, _), runs in zip(settings, jobs, strict=True)),
         key=lambda trial: trial.error,
     )
     if trials[0].error == np.inf:
@@ -207,9 +206,9 @@ def tune(
     return Tuned(tuple(trials), edges)
 
 
-def _trial(method: Method, runs: Runs, scale: float) -> Trial:
+def _trial(method: Method, runs: Runs) -> Trial:
     with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-        errors = np.where(runs.failed > 0, np.inf, runs.consensus[:, -1] + runs.distance[:, -1] / scale)
+        errors = np.where(runs.failed > 0, np.inf, runs.consensus[:, -1] + runs.relative_distance[:, -1])
         return Trial(method, runs.rounds, float(errors.mean()), float(errors.std()))
 
 

@@ -207,8 +207,7 @@ def _leg(run: Pending, lane: Lane, checkpoint: Array | None, seconds: float) -> 
     end = failed or int(runs.done[row])
     outcome = DIVERGED if failed else COMPLETED if checkpoint is None else RUNNING
     reached = slice(0, int(np.searchsorted(runs.timetable.rounds, end, side="right")))
-    scale = float(runs.optimum @ runs.optimum) or 1.0
-    columns = {"consensus": runs.consensus[row, reached], "distance": runs.distance[row, reached] / scale}
+    columns = {"consensus": runs.consensus[row, reached], "distance": runs.relative_distance[row, reached]}
     models = runs.means[row, reached]
     if run.setting.wanted.objective:
         columns |= measured(models, runs.problem.measures, runs.problem.measure)

@@ -14,6 +14,23 @@ hypothesis.settings.load_profile("repeatable")
 set_hypothesis_home_dir(tempfile.mkdtemp(prefix="fastldp-hypothesis-"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="of every test the first and the last case")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --quick a covering set: cases between the first and the last of a test differ from these by little."""
+    if not config.getoption("--quick"):
+        return
+    cases: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("thorough") is None:
+            cases.setdefault((str(item.path), getattr(item, "originalname", item.name)), []).append(item)
+    ends = {item for of_test in cases.values() for item in (of_test[0], of_test[-1])}
+    config.hook.pytest_deselected(items=[item for item in items if item not in ends])
+    items[:] = [item for item in items if item in ends]
+
+
 @pytest.fixture(autouse=True)
 def _no_open_pictures() -> Iterator[None]:
     """Pictures of earlier tests are closed: matplotlib warns of many."""

@@ -278,7 +278,7 @@ class Method(Extensible):
             kept[name][0] = start[:, None]
         run = SimpleNamespace(
             **kept,
-            **{name: of_workers[k, worker : worker + 1] for k, name in enumerate(self.of_workers)},
+            **{name: np.full((1, transcripts), of_workers[k, worker]) for k, name in enumerate(self.of_workers)},
             noisy=np.zeros((problem.d, transcripts)),
             n=problem.n,
             d=problem.d,

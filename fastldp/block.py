@@ -291,6 +291,7 @@ class Block:
             l2=self.stack(runs.problem.l2 for runs in self._kinds),
             shares=self.stack(runs.problem.shares for runs in self._kinds),
         )
+        method.try_formulas(self.program)
         with said_of(type(method)):
             return made._replace(acts=acts_of(type(method), made, self.state, self.objective))
 

@@ -23,6 +23,7 @@ from fastldp.kernels.formulas import Fields
 OURS = __name__.partition(".")[0]
 # The lines of Numba's errors that say what is wrong.
 TELLING = r"Untyped global|[Ff]reevar|Unknown attribute|Use of unsupported|[Cc]annot"
+GENERAL = r"No implementation of function Function\(<(ufunc|built-in)|Invalid use of"
 
 
 class Extensible:
@@ -77,11 +78,17 @@ def said_of(kind: type) -> Iterator[None]:
     try:
         yield
     except NumbaError as error:
-        # Of Numba's many lines, those that say what it cannot do.
+        # Of Numba's many lines, those that say what it cannot do; the innermost of them if there are only general ones.
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        told = [line for line in lines if re.search(TELLING, line)]
+        told = [line for line in lines if re.search(TELLING, line)][:1]
+        told += [line for line in lines if re.search(GENERAL, line)][-1:]
+        # What formulas find in `self` and `run` is of a type that nobody wants to read.
+        said = re.sub(r" of type '?Made\(.*", "", (told or lines)[0])
         hint = "functions of your own need @numba.njit, and those of lanes are in fastldp.lanes"
-        raise ExtensionError(kind, f"a formula cannot be compiled: {(told or lines)[0]} ({hint})") from error
+        raise ExtensionError(kind, f"a formula cannot be compiled: {said} ({hint})") from error
+    except IndexError as error:
+        remedy = "load(array, i, j) and store(value, array, i, j) have the worker first, 0 for the server"
+        raise ExtensionError(kind, f"a formula leaves its array: {error}; {remedy}") from error
     except ValueError as error:
         if "truth value" not in str(error):
             raise

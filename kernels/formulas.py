@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fastldp.kernels.calling import address_of, call, likeness
 from fastldp.kernels.jit import formula, own_formula, serial
-from fastldp.kernels.simd import Typed, intrinsic, lanes_at, load, maximum, minimum, store
+from fastldp.kernels.simd import Typed, broadcast, intrinsic, lanes_at, load, maximum, minimum, store
 
 Floats = NDArray[np.floating[Any]]
 
@@ -243,7 +243,9 @@ def to_slopes(objective: Any, within: bool, samples: Any, row: int, count: int, 
 def apply_prox(objective: Any, X: Any, i: int, scale: Any) -> None:
     """Replace X[i] by the prox of scale·g there."""
     if objective.prox != 0:
-        call(objective.prox, (X, i, scale, objective.numbers, objective.vectors, objective.structure))
+        # What is called takes a scale of the type of X, and would not notice another.
+        exact = broadcast(scale, load(X, i, 0))
+        call(objective.prox, (X, i, exact, objective.numbers, objective.vectors, objective.structure))
 
 
 @serial

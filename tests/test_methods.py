@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numba
 import numpy as np
 import pytest
 from test_extending import blocks
@@ -19,7 +20,7 @@ import fastldp as fl
 import naive
 import sweeps
 from fastldp.errors import ArgumentError, ExtensionError, GridEdgeWarning, SpecError
-from fastldp.lanes import fma, load, mean_over_workers, store
+from fastldp.lanes import fma, load, mean_over_workers, prox, store
 from fastldp.methods.base import View
 
 BUDGET = fl.Budget(1.0, 1e-4)
@@ -285,12 +286,33 @@ def nothing(self: Any, run: Any) -> None: ...
         ({"serve": nothing, "begin": ("z",)}, "'z' is kept by nobody"),
         ({"serve": nothing, "sends": "release"}, "the server cannot send 'release'"),
         ({"serve": nothing, "workers": ("release", "noisy")}, "'noisy' is a name of two things"),
-        ({"serve": nothing, "workers": ("model",), "server": ("model",)}, "'model' is a name of two things"),
+        ({"serve": nothing, "workers": ("release", "model"), "server": ("model",)}, "'model' is a name of two things"),
+        ({"serve": nothing, "workers": "M"}, "workers = 'M' must be a tuple of names"),
+        ({"serve": nothing, "workers": ("M",)}, "it has no take, so releases are kept in 'release'"),
+        ({"serve": nothing, "take": lambda self, run, k, i: None}, r"take\('run', 'k', 'i'\) must take self and"),
     ],
 )
 def test_a_method_that_lacks_something_is_refused_when_made(parts: dict[str, Any], said: str) -> None:
     with pytest.raises(ExtensionError, match=said):
         made_of(**parts)()
+
+
+def swapped(self: Any, run: Any) -> None:
+    for j in range(run.d):
+        store(0.5 * load(run.model, j, 0), run.model, j, 0)
+
+
+def branching(self: Any, run: Any) -> None:
+    if load(run.model, 0, 0) > 0.0:
+        store(load(run.release, 0, 0), run.model, 0, 0)
+
+
+def returning(self: Any, run: Any) -> Any:
+    return 0.5 * load(run.model, 0, 0)
+
+
+def of_numpy(self: Any, run: Any) -> None:
+    store(np.tanh(load(run.model, 0, 0)), run.model, 0, 0)
 
 
 def unknown_name(self: Any, run: Any) -> None:
@@ -300,7 +322,12 @@ def unknown_name(self: Any, run: Any) -> None:
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ({"serve": unknown_name}, "a formula cannot be compiled"),
+        ({"serve": unknown_name}, "a formula fails: AttributeError: .*'nowhere'"),
+        ({"serve": swapped}, "a formula leaves its array: .* have the worker first, 0 for the server"),
+        ({"serve": branching}, "a formula has an `if` on a value"),
+        ({"serve": returning}, "serve returns a value, which nobody takes"),
+        ({"serve": nothing}, "serve changes nothing of what the server keeps"),
+        ({"serve": of_numpy}, "a formula cannot be compiled"),
         ({"serve": nothing, "of_workers": ("mine",)}, r"values\(\) must give 'mine', an array of the"),
         ({"serve": nothing, "of_rounds": ("a", "b")}, r"coefficients\(\) gave an array"),
         ({"serve": nothing, "numbers": ("mode",), "mode": "fast"}, "mode = 'fast' is no number"),
@@ -308,7 +335,7 @@ def unknown_name(self: Any, run: Any) -> None:
 )
 def test_a_method_that_does_not_fit_is_refused_before_the_first_round(parts: dict[str, Any], said: str) -> None:
     with pytest.raises(ExtensionError, match=said):
-        fl.solve(cases.make("zero").problem, rounds=3, algorithm=made_of(**parts)())
+        fl.solve(cases.make("zero").problem, rounds=3, repetitions=2, algorithm=made_of(**parts)())
 
 
 @pytest.mark.parametrize(
@@ -317,6 +344,52 @@ def test_a_method_that_does_not_fit_is_refused_before_the_first_round(parts: dic
 def test_parameters_with_known_names_are_checked(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         Descent(**given)
+
+
+SCALES: dict[str, Any] = {
+    "a number": lambda self, run: 0.5,
+    "a whole number": lambda self, run: 1,
+    "the step": lambda self, run: self.step,
+    "a product": lambda self, run: self.step * run.local_steps,
+    "a quotient": lambda self, run: self.step / (1 + run.round),
+}
+AS_NUMBERS: dict[str, Any] = {
+    "a number": lambda t: 0.5,
+    "a whole number": lambda t: 1.0,
+    "the step": lambda t: 0.5,
+    "a product": lambda t: 0.5,
+    "a quotient": lambda t: 0.5 / (1 + t),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("repetitions", [1, 3])
+@pytest.mark.parametrize("kind", sorted(SCALES))
+def test_a_prox_takes_a_scale_of_any_type(kind: str, repetitions: int, dtype: str) -> None:
+    """What is called at an address would not notice a number of another type: every repetition is looked at."""
+    scale = numba.njit(SCALES[kind])
+
+    def serve(self: Any, run: Any) -> None:
+        for j in range(run.d):
+            x = load(run.model, 0, j)
+            store(x - self.step * fma(run.l2, x, mean_over_workers(run.release, j)), run.model, 0, j)
+        prox(run, run.model, 0, scale(self, run))
+
+    case = cases.make("box_l1", dtype=dtype)
+    method = made_of(serve=serve, step=0.5, numbers=("step",))()
+    # Compiled functions cannot be tried in Python; that is what this is not about.
+    type(method).try_formulas = lambda self, program: None
+    x = np.zeros(case.problem.d)
+    for t in range(1, 9):
+        gradients = [naive.gradient(case.loss, *shard, x) for shard in case.shards]
+        x = case.g.prox(x - 0.5 * (np.mean(gradients, axis=0) + case.l2 * x), AS_NUMBERS[kind](t))
+    run = fl.solve(case.problem, rounds=8, repetitions=repetitions, algorithm=method)
+    np.testing.assert_allclose(run.x, np.tile(x, (repetitions, 1)), atol=1e-12 if dtype == "float64" else 1e-5)
+
+
+def test_a_prox_that_is_never_taken_is_missed() -> None:
+    with pytest.raises(ExtensionError, match=r"no formula calls prox\(\), so g = BoxL1"):
+        fl.solve(cases.make("box_l1").problem, rounds=3, algorithm=Descent())
 
 
 def test_a_method_without_a_prox_is_refused_where_there_is_a_regularizer(outside: Path) -> None:

@@ -153,7 +153,8 @@ def method_of(arguments: argparse.Namespace) -> Any:
             raise fl.errors.ArgumentError(
                 "set", f"{name}={values[name]}", f"--{name} says so already; give one of them"
             )
-    step = values.pop("step", arguments.step if arguments.step is not None else PLANNED)
+    plans = kind.plans or kind is fl.PrimalDual
+    step = values.pop("step", arguments.step if arguments.step is not None or not plans else PLANNED)
     if isinstance(values.get("prior"), dict):
         values["prior"] = made(fl.Prior, values["prior"])
     if kind is not fl.PrimalDual:
@@ -163,7 +164,6 @@ def method_of(arguments: argparse.Namespace) -> Any:
             )
         if arguments.allocation is not None:
             values["allocation"] = arguments.allocation
-        stepless = "step" not in parameters_of(kind) and arguments.step is None
-        return made(kind, values if stepless else {"step": step} | values)
+        return made(kind, values if step is None else {"step": step} | values)
     allocation = arguments.allocation or (PLANNED if step == PLANNED else "dynamic")
     return made(kind, {"step": None if step == THEOREM else step, "allocation": allocation} | values)

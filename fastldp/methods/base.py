@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from fastldp.composite import Composite, threshold
 from fastldp.errors import ArgumentError, ExtensionError
-from fastldp.extending import Extensible
+from fastldp.extending import Extensible, is_ours, said_of
 from fastldp.kernels.methods import ACTS, COMMON, Names
 from fastldp.lanes import load, store
 from fastldp.methods.planned import checked_step
@@ -31,11 +32,36 @@ MOST_LOCAL_STEPS = 2**32 - 1
 NO_NUMBERS = ("local_steps", "clip", "prior")
 
 
+# What acts take, beside self.
+ARGUMENTS = {
+    "serve": ("run",),
+    "aim": ("run",),
+    "start": ("run", "i"),
+    "receive": ("run", "i"),
+    "take": ("run", "i", "k"),
+    "message": ("run", "i", "j"),
+}
+# The sizes of the arrays that formulas of a class from outside are tried on.
+TRIED_WORKERS, TRIED_COORDINATES, TRIED_RUNS = 2, 3, 2
+# Classes that were, with and without a regularizer.
+_TRIED: set[tuple[type, bool]] = set()
+
+
 class View(NamedTuple):
     """What the server saw of one worker, and answered: (transcripts, releases, d), (transcripts, broadcasts, d)."""
 
     messages: Array
     broadcasts: Array
+
+
+class _Tried:
+    """Stands for a regularizer, and knows whether its prox was taken."""
+
+    used = False
+
+    def prox(self, z: Array, scale: Any) -> Array:
+        self.used = True
+        return z
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +134,15 @@ class Method(Extensible):
 
     def __new__(cls, *args: Any, **given: Any) -> Any:
         made = super().__new__(cls)
+        for name in ("workers", "server", "begin", "of_workers", "of_rounds"):
+            if not isinstance(getattr(cls, name), tuple):
+                raise ExtensionError(cls, f"{name} = {getattr(cls, name)!r} must be a tuple of names, such as ('a',)")
+        for name, arguments in ARGUMENTS.items():
+            own = tuple(inspect.signature(getattr(cls, name)).parameters)[1:]
+            if own != arguments:
+                raise ExtensionError(cls, f"{name}{own} must take self and {arguments}, in this order")
+        if cls.inherits("take") and "release" not in cls.workers:
+            raise ExtensionError(cls, "it has no take, so releases are kept in 'release': name that in workers too")
         kept, known = (*cls.workers, *cls.server), (*COMMON, *cls.names().of_workers)
         for name in (*cls.begin, *(cls.checkpoint or ()), cls.point, cls.answer, cls.sends, cls.checked or cls.sends):
             if name not in kept:
@@ -179,7 +214,7 @@ class Method(Extensible):
             raise ArgumentError(
                 "algorithm",
                 type(self).__name__,
-                f"it averages models and has no proximal step, so it cannot handle g = {terms.problem.regularizer}; "
+                f"it has no proximal step, so it cannot handle g = {terms.problem.regularizer}; "
                 "use PrimalDual(), ISRLDP or DPScaffNew, or a problem with regularizer=Zero()",
             )
         return static_outline(self, terms, rounds)
@@ -223,6 +258,45 @@ class Method(Extensible):
     def regularizer(self, program: Program) -> Regularizer:
         """The regularizer whose prox formulas take, at the scale that they give."""
         return program.problem.regularizer
+
+    def try_formulas(self, program: Program) -> None:
+        """Refuse a class from outside whose formulas leave their arrays, or do nothing: kernels would not notice."""
+        about = type(self), program.problem.regularizer.smooth
+        if is_ours(type(self)) or about in _TRIED:
+            return
+        rng, runs = np.random.default_rng(0), TRIED_RUNS
+        of_workers = (TRIED_WORKERS, TRIED_COORDINATES, runs)
+        kept = {name: rng.uniform(0.5, 1.5, of_workers) for name in self.workers}
+        kept |= {name: rng.uniform(0.5, 1.5, (1, *of_workers[1:])) for name in self.server}
+        numbers = {name: np.full(runs, value) for name, value in self.numbers_of(program).items()}
+        rounds = self.round_numbers_of(program, 0, 1)[0]
+        me = SimpleNamespace(**numbers, **{name: np.full(runs, rounds[k]) for k, name in enumerate(self.of_rounds)})
+        tried = _Tried()
+        run = SimpleNamespace(
+            **kept,
+            **{name: np.ones((TRIED_WORKERS, runs)) for name in self.of_workers},
+            noisy=rng.uniform(0.5, 1.5, of_workers[1:]),
+            n=TRIED_WORKERS,
+            d=TRIED_COORDINATES,
+            round=1,
+            local_steps=1,
+            public=np.zeros(runs),
+            l2=np.full(runs, 0.1),
+            shares=np.ones((TRIED_WORKERS, runs)),
+            objective=tried,
+        )
+        before = {name: array.copy() for name, array in kept.items()}
+        with said_of(type(self)), np.errstate(all="ignore"):
+            for act, given in (("aim", ()), ("start", (1,)), ("take", (1, 0)), ("serve", ()), ("receive", (1,))):
+                if getattr(type(self), act)(me, run, *given) is not None:
+                    raise ExtensionError(type(self), f"{act} returns a value, which nobody takes; store() it")
+            type(self).message(me, run, 1, 0)
+        if all(np.array_equal(before[name], kept[name]) for name in self.server):
+            raise ExtensionError(type(self), "serve changes nothing of what the server keeps; store() its result")
+        g = program.problem.regularizer
+        if self.proximal and not tried.used and not g.smooth:
+            raise ExtensionError(type(self), f"no formula calls prox(), so g = {g} is left out; say proximal = False")
+        _TRIED.add(about)
 
     # Acts: formulas, which kernels call.
     def start(self, run: Any, i: Any) -> None:

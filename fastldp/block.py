@@ -373,7 +373,9 @@ class Block:
             seen = self._transcript(self.program.early_releases, 1)
             laid = self._lay(0, 1)
             release = self.release._replace(deviations=laid.deviations[:1])
-            self._call(np.array([-1, 0]), self.method, release, seen, threads=1)
+            # Round 0 has the numbers of the first.
+            method = laid.method._replace(of_rounds=laid.method.of_rounds[:1])
+            self._call(np.array([-1, 0]), method, release, seen, threads=1)
             self._keep(0, 0, seen)
         first, last = np.searchsorted(self._recorded, [begin, end], side="right")
         recorded = self._recorded[first:last]

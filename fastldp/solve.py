@@ -75,7 +75,7 @@ def solve(
         The horizon T, for which the variances are allocated.
     algorithm : method, optional
         `PrimalDual()`, the paper's method, where it is not given; or `ISRLDP`, `DPFedAvg`, `DPScaffold`, `LDPFedEXP`,
-        `DPScaffNew`.
+        `DPScaffNew`, or a `Method` of your own.
     repetitions : int
         Independent runs, each with noise of its own.
     seed : int, optional

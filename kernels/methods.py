@@ -129,7 +129,7 @@ def _do_of_class(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: 
             aim(me, run)
         elif what == MESSAGE:
             for j in range(run.d):
-                store(message(me, run, i, j), run.noisy, j)
+                store(message(me, run, i, j), state.scaled, share, j)
 
     return do
 

@@ -82,16 +82,18 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
     now, steps = t - first, method.local_steps
     for i in range(worker, end):
         if t > begin:
-            act(method, RECEIVE, place, i, 0, now, t, share)
+            act(method, RECEIVE, place, i, 0, now - 1, t - 1, share)
         act(method, START, place, i, 0, now, t, share)
         for k in range(steps):
             row = min(i, state.points.shape[0] - 1)
             release_gradient(now, (t, i, k), steps, state.points, row, share, state, samples, objective, release)
             act(method, TAKE, place, i, k, now, t, share)
             if i == seen.worker:
+                # Where the gradient was made there is room for it.
                 act(method, MESSAGE, place, i, k, now, t, share)
+                sent = state.scaled if method.does & MESSAGE else state.gradient
                 for j in range(state.points.shape[1]):
-                    store(load(state.gradient, share, j), seen.messages, now * steps + k, j)
+                    store(load(sent, share, j), seen.messages, now * steps + k, j)
 
 
 def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:

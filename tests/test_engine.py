@@ -278,6 +278,34 @@ def test_blocks_are_used_again() -> None:
     assert not laid.reuse([block.Lane(block.Runs(problem, *_parts(problem, 40)), k) for k in range(8)])
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        fl.PrimalDual(),
+        fl.ISRLDP(0.3),
+        fl.DPScaffold(0.1, 2, warm_start=True),
+        fl.LDPFedEXP(0.1, 2),
+        fl.DPScaffNew(0.2, 0.4),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+def test_a_block_that_is_used_again_begins_anew(method: fl.Method) -> None:
+    """From a start of its own, and after other runs: the bits are those of a block that has run nothing before."""
+    problem = cases.make("zero").problem
+    schedule, start = method.schedule(problem, BUDGET, 9), np.linspace(-0.5, 1.0, problem.d)
+    keys = np.stack([key_of(3, repetition) for repetition in range(16)])
+    common = schedule, start, keys, recording.timetable(fl.Every(4), 9, problem.n), problem.optimum()
+    again, anew = block.Runs(problem, *common), block.Runs(problem, *common)
+    lanes = layouts.samples_in_rows(problem)
+    used = block.Block(lanes, [block.Lane(again, k) for k in range(8)])
+    used.advance(9)
+    assert used.reuse([block.Lane(again, k) for k in range(8, 16)])
+    for laid in (used, block.Block(lanes, [block.Lane(anew, k) for k in range(8, 16)])):
+        laid.advance(9)
+    np.testing.assert_array_equal(again.workers[8:], anew.workers[8:])
+    np.testing.assert_array_equal(again.means[8:], anew.means[8:])
+
+
 def _parts(problem: fl.Problem, repetitions: int) -> tuple[Any, ...]:
     keys = np.stack([key_of(3, repetition) for repetition in range(repetitions)])
     schedule = fl.PrimalDual().schedule(problem, BUDGET, 9)

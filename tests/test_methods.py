@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -287,6 +288,8 @@ def nothing(self: Any, run: Any) -> None: ...
         ({"serve": nothing, "sends": "release"}, "the server cannot send 'release'"),
         ({"serve": nothing, "workers": ("release", "noisy")}, "'noisy' is a name of two things"),
         ({"serve": nothing, "workers": ("release", "model"), "server": ("model",)}, "'model' is a name of two things"),
+        ({"serve": nothing, "of_workers": ("n",)}, "'n' is a name of two things"),
+        ({"serve": nothing, "numbers": ("a",), "of_rounds": ("a",)}, "'a' is a name of two things"),
         ({"serve": nothing, "workers": "M"}, "workers = 'M' must be a tuple of names"),
         ({"serve": nothing, "workers": ("M",)}, "it has no take, so releases are kept in 'release'"),
         ({"serve": nothing, "take": lambda self, run, k, i: None}, r"take\('run', 'k', 'i'\) must take self and"),
@@ -420,6 +423,100 @@ def test_messages_of_their_own_need_a_read_back() -> None:
     view = View(np.zeros((1, 3, problem.d)), np.zeros((1, 3, problem.d)))
     with pytest.raises(NotImplementedError, match="Hidden sends messages of its own"):
         next(Hidden().read_back(program, 0, np.zeros(problem.d), view))
+
+
+# What trials of others found.
+
+
+@dataclass(frozen=True)
+class Counting(Descent):
+    """What workers receive counts by the round, in `run` and in a number of the round."""
+
+    workers: ClassVar[tuple[str, ...]] = "release", "received"
+    of_rounds: ClassVar[tuple[str, ...]] = ("number",)
+    answer: ClassVar[str] = "received"
+
+    def coefficients(self, program: Any, begin: int, end: int) -> Any:
+        return np.arange(begin + 1.0, end + 1.0)[:, None]
+
+    def receive(self: Any, run: Any, i: Any) -> None:
+        store(10.0 * load(run.received, i, 0) + float(run.round) + 0.01 * self.number, run.received, i, 0)
+
+
+def test_what_is_received_is_of_its_round_however_rounds_are_cut() -> None:
+    problem = cases.make("zero").problem
+    for record in (fl.Final(), fl.Every(1), fl.Every(2)):
+        run = fl.solve(problem, rounds=5, repetitions=2, algorithm=Counting(), record=record)
+        np.testing.assert_allclose(run.x[:, 0], 1.01 * 12345)
+
+
+@dataclass(frozen=True)
+class Divided(Descent):
+    """Releases another multiple of its gradients, by a parameter."""
+
+    scale: float = 1.0
+
+    def divisors(self, problem: Any) -> Any:
+        return super().divisors(problem) * self.scale
+
+
+def test_runs_with_other_divisors_share_no_block() -> None:
+    problem = cases.make("zero").problem
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        both = fl.tune(problem, BUDGET, [Divided(0.3), Divided(0.3, 4.0)], rounds=20, seed=3)
+        alone = fl.tune(problem, BUDGET, [Divided(0.3, 4.0)], rounds=20, seed=3)
+    assert alone.trials[0].error in {trial.error for trial in both.trials}
+
+
+@dataclass(frozen=True)
+class Summing(Descent):
+    """Sends the sum of all coordinates, in each of them."""
+
+    def message(self: Any, run: Any, i: Any, j: Any) -> Any:
+        total = load(run.noisy, 0)
+        for c in range(1, run.d):
+            total = total + load(run.noisy, c)
+        return total
+
+
+def test_messages_do_not_change_what_they_are_made_of() -> None:
+    problem = cases.make("zero").problem
+    sent, plain = (
+        fl.solve(problem, rounds=3, repetitions=2, algorithm=method, record=[fl.Final(), fl.Messages(1)])
+        for method in (Summing(), Descent())
+    )
+    assert sent.messages is not None
+    assert plain.messages is not None
+    np.testing.assert_allclose(sent.messages, np.repeat(plain.messages.sum(-1, keepdims=True), problem.d, axis=-1))
+    np.testing.assert_array_equal(sent.x, plain.x)
+
+
+@dataclass(frozen=True)
+class Warm(Descent):
+    """Keeps a number of the round; a round 0 has that of the first."""
+
+    warm_start: bool = True
+    numbers: ClassVar[tuple[str, ...]] = ("step",)
+    of_rounds: ClassVar[tuple[str, ...]] = ("weight",)
+
+    def coefficients(self, program: Any, begin: int, end: int) -> Any:
+        return np.full((end - begin, 1), 7.0)
+
+    def take(self: Any, run: Any, i: Any, k: Any) -> None:
+        for j in range(run.d):
+            store(load(run.noisy, j) * (self.weight / 7.0), run.release, i, j)
+
+    def serve(self: Any, run: Any) -> None:
+        store(self.weight, run.model, 0, 0)
+
+
+def test_a_round_0_has_the_numbers_of_the_first_and_is_audited() -> None:
+    problem = cases.make("zero").problem
+    run = fl.solve(problem, BUDGET, rounds=3, algorithm=Warm(), repetitions=2, record=[fl.Final(), fl.Messages(0)])
+    assert run.broadcasts is not None
+    np.testing.assert_array_equal(run.broadcasts[:, :, 0], 7.0)
+    assert audited(Warm()).passed
 
 
 # Between processes.

@@ -69,7 +69,7 @@ def test_lyapunov_function_stays_below_lemma_2(allocation: str, nonsmooth: bool)
         for k, end in enumerate(timetable.rounds):
             together.advance(int(end))
             for lane in range(lanes):
-                x, dual = (np.array(part[..., lane], dtype=np.float64) for part in together.state[:2])
+                x, dual = (np.array(part[..., lane], dtype=np.float64) for part in together.state.workers)
                 measured[k] += naive.lyapunov(x, dual, x_star, dual_star, schedule.step) / (4 * lanes)
 
     # Lemma 2: E Φ^{t+1} ≤ (1 − γ min{μ_f, 1}) E Φ^t + (5/2) n d γ² ξ_t², from the Φ¹ that is known.

@@ -307,7 +307,7 @@ def _read_off_data(problem: Composite, schedule: Schedule) -> list[str]:
     return [
         f"{type(method).__name__} has other numbers for other data ({name}): it reads data past the release"
         for name in own
-        if own[name] != other[name]
+        if repr(own[name]) != repr(other[name])  # a NaN is the same as another
     ]
 
 

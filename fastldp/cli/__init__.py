@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -24,6 +25,9 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 when it worked, 1 when it failed, 2 for a wrong call, 130 after Ctrl-C, 141 unread."""
     terminal.prepare()
+    # As `python -m` does: classes of one's own are often in the folder one is in.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
     arguments = _parser().parse_args(argv)
     try:
         with terminal.short_warnings():

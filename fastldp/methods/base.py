@@ -151,9 +151,10 @@ class Method(Extensible):
                 )
         if cls.sends not in cls.server or (cls.checked or cls.sends) not in cls.server:
             raise ExtensionError(cls, f"the server cannot send {cls.sends!r}, which is not in server = {cls.server}")
-        twice = [name for name in kept if (kept + known).count(name) > 1]
-        if twice:
-            raise ExtensionError(cls, f"{twice[0]!r} is a name of two things; workers and server need others")
+        for names in ((*kept, *known), (*cls.names().numbers, *cls.of_rounds)):
+            twice = [name for name in names if names.count(name) > 1]
+            if twice:
+                raise ExtensionError(cls, f"{twice[0]!r} is a name of two things; one of them needs another")
         return made
 
     def __post_init__(self) -> None:
@@ -270,7 +271,9 @@ class Method(Extensible):
         kept |= {name: rng.uniform(0.5, 1.5, (1, *of_workers[1:])) for name in self.server}
         numbers = {name: np.full(runs, value) for name, value in self.numbers_of(program).items()}
         rounds = self.round_numbers_of(program, 0, 1)[0]
-        me = SimpleNamespace(**numbers, **{name: np.full(runs, rounds[k]) for k, name in enumerate(self.of_rounds)})
+        me: Any = SimpleNamespace(
+            **numbers, **{name: np.full(runs, rounds[k]) for k, name in enumerate(self.of_rounds)}
+        )
         tried = _Tried()
         run = SimpleNamespace(
             **kept,
@@ -329,9 +332,11 @@ class Method(Extensible):
             raise NotImplementedError(f"{type(self).__name__} aims by more than it sends, and has no read_back of it")
         me, run = self._replayed(program, worker, start, len(view.messages))
         points, sent = getattr(run, self.point), getattr(run, self.sends)
-        early, steps = program.warm_start, program.local_steps
-        for now in range(view.broadcasts.shape[1]):
+        early, steps, answers = program.warm_start, program.local_steps, view.broadcasts.shape[1]
+        numbers = self.round_numbers_of(program, 0, answers)
+        for now in range(answers):
             run.round = now + 1 - early
+            me.__dict__.update(zip(self.of_rounds, numbers[max(now - early, 0)], strict=True))
             # What the server prepares for a round is kept as what it sent in it, and else after it.
             if not self.inherits("aim"):
                 sent[0] = view.broadcasts[:, now].T

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fastldp import memory
 from fastldp.composite import LARGEST_THRESHOLD, Composite, threshold
 from fastldp.errors import BudgetError, DataError
+from fastldp.extending import is_ours
 from fastldp.methods.planned import PLANNED, planned_descent, read_by_plan, refuse_without_budget
 from fastldp.planning.plan import ARRAYS_OF_RELEASES, Way
 from fastldp.privacy import sampler
@@ -66,7 +67,9 @@ class Program:
     @property
     def kind(self) -> tuple[Any, ...]:
         """What programs must have in common to share a block."""
-        return type(self.method), self.local_steps, self.warm_start
+        # Ours divide releases by nothing that is a parameter.
+        own = b"" if is_ours(type(self.method)) else self.method.divisors(self.problem).tobytes()
+        return type(self.method), self.local_steps, self.warm_start, own
 
     def releases(self, rounds: int) -> int:
         """How many noisy gradients a worker releases in so many rounds."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cache
 from types import SimpleNamespace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,28 +134,8 @@ class Method(Extensible):
     """Whether its step may be ``"planned"``: that of noisy gradient descent."""
 
     def __new__(cls, *args: Any, **given: Any) -> Any:
-        made = super().__new__(cls)
-        for name in ("workers", "server", "begin", "of_workers", "of_rounds"):
-            if not isinstance(getattr(cls, name), tuple):
-                raise ExtensionError(cls, f"{name} = {getattr(cls, name)!r} must be a tuple of names, such as ('a',)")
-        for name, arguments in ARGUMENTS.items():
-            own = tuple(inspect.signature(getattr(cls, name)).parameters)[1:]
-            if own != arguments:
-                raise ExtensionError(cls, f"{name}{own} must take self and {arguments}, in this order")
-        if cls.inherits("take") and "release" not in cls.workers:
-            raise ExtensionError(cls, "it has no take, so releases are kept in 'release': name that in workers too")
-        kept, known = (*cls.workers, *cls.server), (*COMMON, *cls.names().of_workers)
-        for name in (*cls.begin, *(cls.checkpoint or ()), cls.point, cls.answer, cls.sends, cls.checked or cls.sends):
-            if name not in kept:
-                raise ExtensionError(
-                    cls, f"{name!r} is kept by nobody; name it in workers or server, which have {kept}"
-                )
-        if cls.sends not in cls.server or (cls.checked or cls.sends) not in cls.server:
-            raise ExtensionError(cls, f"the server cannot send {cls.sends!r}, which is not in server = {cls.server}")
-        for names in ((*kept, *known), (*cls.names().numbers, *cls.of_rounds)):
-            twice = [name for name in names if names.count(name) > 1]
-            if twice:
-                raise ExtensionError(cls, f"{twice[0]!r} is a name of two things; one of them needs another")
+        made, kind = super().__new__(cls), cast("Any", cls)
+        _check_class(kind)
         return made
 
     def __post_init__(self) -> None:
@@ -368,3 +349,27 @@ class Method(Extensible):
             objective=self.regularizer(program),
         )
         return SimpleNamespace(**self.numbers_of(program)), run
+
+
+@cache  # grids have many methods of a class
+def _check_class(cls: Any) -> None:
+    """Refuse a class whose parts contradict each other."""
+    for name in ("workers", "server", "begin", "of_workers", "of_rounds"):
+        if not isinstance(getattr(cls, name), tuple):
+            raise ExtensionError(cls, f"{name} = {getattr(cls, name)!r} must be a tuple of names, such as ('a',)")
+    for name, arguments in ARGUMENTS.items():
+        own = tuple(inspect.signature(getattr(cls, name)).parameters)[1:]
+        if own != arguments:
+            raise ExtensionError(cls, f"{name}{own} must take self and {arguments}, in this order")
+    if cls.inherits("take") and "release" not in cls.workers:
+        raise ExtensionError(cls, "it has no take, so releases are kept in 'release': name that in workers too")
+    kept, known = (*cls.workers, *cls.server), (*COMMON, *cls.names().of_workers)
+    for name in (*cls.begin, *(cls.checkpoint or ()), cls.point, cls.answer, cls.sends, cls.checked or cls.sends):
+        if name not in kept:
+            raise ExtensionError(cls, f"{name!r} is kept by nobody; name it in workers or server, which have {kept}")
+    if cls.sends not in cls.server or (cls.checked or cls.sends) not in cls.server:
+        raise ExtensionError(cls, f"the server cannot send {cls.sends!r}, which is not in server = {cls.server}")
+    for names in ((*kept, *known), (*cls.names().numbers, *cls.of_rounds)):
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise ExtensionError(cls, f"{twice[0]!r} is a name of two things; one of them needs another")

@@ -53,7 +53,7 @@ class L1(fl.Regularizer):
 class Own(fl.PrimalDual):
     pass
 """
-TURNS, RUNS, ROUNDS = 15, 32, 400
+TURNS, RUNS, ROUNDS = 15, 32, 2000
 
 
 def jobs(mine: Any) -> dict[str, list[tuple[fl.Problem, fl.Method]]]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fastldp.extending import code_of, is_ours, name_of
+from fastldp.extending import code_of, name_of
+from fastldp.kernels.formulas import is_ours
 
 # Parameters that came later: left out where they are not given, so that runs made before are known again.
 LATER = ("prior", "lower", "upper")

@@ -18,7 +18,7 @@ import numpy as np
 from numba.core.errors import NumbaError
 
 from fastldp.errors import ArgumentError, ExtensionError
-from fastldp.kernels.formulas import Fields
+from fastldp.kernels.formulas import Fields, is_ours
 
 OURS = __name__.partition(".")[0]
 # The lines of Numba's errors that say what is wrong.
@@ -130,11 +130,6 @@ def _arrived(name: str, code: str, state: dict[str, Any]) -> Any:
 def name_of(kind: type) -> str:
     """What a class is called in files: its name, or ``module:name`` where it comes from outside."""
     return kind.__name__ if is_ours(kind) else f"{kind.__module__}:{kind.__qualname__}"
-
-
-def is_ours(kind: type) -> bool:
-    """Whether a class is part of this package."""
-    return kind.__module__.partition(".")[0] == OURS
 
 
 def found(argument: str, name: str, base: type) -> Any:

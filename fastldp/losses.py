@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError, DataError, ExtensionError
-from fastldp.extending import Extensible, is_ours, said_of
+from fastldp.extending import Extensible, said_of
+from fastldp.kernels.formulas import is_ours
 from fastldp.kernels.vmath import LOG2_E, sigmoid2, sigmoid2_within
 from fastldp.lanes import fabs, maximum, minimum, select, sigmoid
 from fastldp.validation import known_name, real

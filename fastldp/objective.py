@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.extending import is_ours, said_of
-from fastldp.kernels.formulas import Objective, prox_of, slopes_of
+from fastldp.extending import said_of
+from fastldp.kernels.formulas import Objective, is_ours, prox_of, slopes_of
 from fastldp.losses import Loss
 from fastldp.regularizers import Regularizer
 

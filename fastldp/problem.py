@@ -15,7 +15,8 @@ from fastldp import memory
 from fastldp.composite import LARGEST_ENTRY, LARGEST_THRESHOLD, Composite, Vector, shards, threshold
 from fastldp.describing import described
 from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
-from fastldp.extending import is_ours, name_of
+from fastldp.extending import name_of
+from fastldp.kernels.formulas import is_ours
 from fastldp.losses import NAMES, SIGNS, Logistic, Loss, as_loss
 from fastldp.optimum import certified_optimum
 from fastldp.planning.facts import Facts

@@ -6,6 +6,7 @@ address has none of that: each piece is compiled once, whoever calls it, and wha
 that a block of runs is about is laid into memory as one tuple, and pieces find it there.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -96,6 +97,16 @@ def likeness(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.dtype.char, value.ndim, value.flags.writeable
     return (type(value), *map(likeness, value)) if isinstance(value, tuple) else type(value)
+
+
+def once(about: Any, compiled: Callable[[], Any]) -> Any:
+    """What is compiled about something: in this process, once."""
+    if about not in _COMPILED:
+        _COMPILED[about] = compiled()
+    return _COMPILED[about]
+
+
+_COMPILED: dict[Any, Any] = {}
 
 
 def counts() -> tuple[int, int]:

@@ -13,7 +13,7 @@ from numba import typeof, types
 from numba.extending import models, overload, register_model
 from numpy.typing import NDArray
 
-from fastldp.kernels.calling import Placed, address_of, call, found, likeness
+from fastldp.kernels.calling import Placed, address_of, call, found, likeness, once
 from fastldp.kernels.formulas import Formulas, Objective, is_ours, tuple_of
 from fastldp.kernels.jit import formula, own_formula
 from fastldp.kernels.simd import fma, load, store
@@ -140,14 +140,12 @@ def _act(acts: Any, what: int, place: int, i: int, k: int, now: int, t: int, sha
 
 def acts_of(owner: type, method: Method, state: State, objective: Objective) -> int:
     """The address of what a class of methods does, in blocks like this."""
-    about = owner, likeness((method, state, objective))
-    if about not in _ACTS:
+
+    def compiled() -> int:
         block = types.Tuple([typeof(method), typeof(state), typeof(objective)])
-        _ACTS[about] = address_of(_act, Acts(owner, block), *[types.intp] * 7, ours=is_ours(owner))
-    return _ACTS[about]
+        return address_of(_act, Acts(owner, block), *[types.intp] * 7, ours=is_ours(owner))
 
-
-_ACTS: dict[Any, int] = {}
+    return int(once((_act, owner, likeness((method, state, objective))), compiled))
 
 
 @formula

@@ -16,7 +16,7 @@ import numpy as np
 from numba import prange, typeof, types
 
 from fastldp.kernels.barrier import await_end, claim, end_round, finish
-from fastldp.kernels.calling import Placed, address_of, call, found, likeness
+from fastldp.kernels.calling import Placed, address_of, call, found, likeness, once
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.jit import parallel, piece, serial
 from fastldp.kernels.methods import AIM, MESSAGE, RECEIVE, SERVE, START, TAKE, Method, State, act
@@ -52,28 +52,25 @@ class Calls(NamedTuple):
     visit: int
     serve: int
     measure: int
+    coins: int
     acts: int
     does: int
-    coins: int
 
 
 def calls_of(laid: Laid, *, coins: bool) -> Calls:
     """The pieces of blocks like this, and what flips coins if there are any."""
-    about = likeness(tuple(laid)), coins
-    if about not in _CALLS:
+
+    def compiled() -> tuple[int, int, int, int]:
         placed, number = Placed(typeof(tuple(laid))), types.intp
-        _CALLS[about] = Calls(
-            visit=address_of(_visit, placed, *[number] * 7),
-            serve=address_of(_serve, placed, *[number] * 4),
-            measure=address_of(_measure, placed, *[number] * 2),
-            acts=0,
-            does=0,
-            coins=address_of(flip, placed, number, number) if coins else 0,
+        return (
+            address_of(_visit, placed, *[number] * 7),
+            address_of(_serve, placed, *[number] * 4),
+            address_of(_measure, placed, *[number] * 2),
+            address_of(flip, placed, number, number) if coins else 0,
         )
-    return _CALLS[about]._replace(acts=laid.method.acts, does=laid.method.does)
 
-
-_CALLS: dict[Any, Calls] = {}
+    visit, serve, measure, coin = once((_visit, likeness(tuple(laid)), coins), compiled)
+    return Calls(visit, serve, measure, coin, acts=laid.method.acts, does=laid.method.does)
 
 
 def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int, end: int, share: int) -> None:

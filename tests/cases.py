@@ -1,7 +1,9 @@
 """Small problems of every kind, each as the package takes it and as the oracle does."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,3 +100,10 @@ def in_lanes(values: Any, lane_shape: tuple[int, ...], dtype: str = "float64") -
     stacked = np.array(list(values), dtype=dtype)
     stacked = stacked.reshape(len(stacked), *(stacked.shape[1:] or (1,)))
     return np.ascontiguousarray(np.moveaxis(stacked, 0, -1)).reshape(*stacked.shape[1:], *lane_shape)
+
+
+def guide_modules() -> dict[str, str]:
+    """The modules of the guide to classes of one's own, by their names."""
+    guide = Path(__file__).parent.parent / "docs" / "extending.md"
+    texts = re.findall(r"```python\n(# (\w+)\.py\n.*?)```", guide.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return {name: text for text, name in texts}

@@ -1,12 +1,16 @@
 """What all tests share: no unseeded randomness, small problems of every kind, and no pictures that stay open."""
 
+import importlib
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
+
+import cases
 
 # The same examples on every run, and no folder of remembered ones.
 hypothesis.settings.register_profile("repeatable", derandomize=True, database=None, deadline=None, max_examples=60)
@@ -37,3 +41,17 @@ def _no_open_pictures() -> Iterator[None]:
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder on Python's path that has the modules of the guide to classes of one's own."""
+    folder, modules = tmp_path_factory.mktemp("outside"), cases.guide_modules()
+    for name, text in modules.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    yield folder
+    sys.path.remove(str(folder))
+    for name in modules:
+        sys.modules.pop(name, None)

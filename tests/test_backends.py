@@ -22,6 +22,8 @@ from fastldp.sweeping import backends
 TESTS = Path(__file__).parent
 TEXT = sweeps.spec("isrl", "scaffold", record="every = 10\nobjective = true")
 NEEDS = {"dask": "distributed", "ray": "ray"}
+# So many seconds say that a process hangs, on however slow a machine.
+HANGING = 600
 
 # Each in a process of its own: clusters start threads, change signals and warn, and some must see the end of a process.
 SCRIPT = """
@@ -193,7 +195,7 @@ if __name__ == "__main__":
     main()
 """
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=HANGING)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "2\n"
     assert fl.results(tmp_path / "r.h5").digest() == expected
@@ -234,7 +236,7 @@ if __name__ == "__main__":
     main()
 """
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=180)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=HANGING)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "True\n"
     assert fl.results(tmp_path / "r.h5").digest() == expected
@@ -260,7 +262,7 @@ except BackendError as error:
     print(error)
 """
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=HANGING)
     assert "address = 'tcp://127.0.0.1:1': no Dask scheduler answers there" in done.stdout, done.stderr
 
 

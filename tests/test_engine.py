@@ -2,7 +2,6 @@
 
 import importlib
 import threading
-import time
 import tracemalloc
 from typing import Any
 
@@ -462,13 +461,16 @@ def test_blocks_times_threads_are_never_more_than_the_cores(repetitions: int, mo
     monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
     monkeypatch.setattr(engine, "available_cores", lambda: 2)
     busy, most, lock, advance = [0], [0], threading.Lock(), block.Block.advance
+    all_busy = threading.Event()
 
     def counted(self: block.Block, end: int, *, threads: int = 1) -> None:
         with lock:
             busy[0] += threads
             most[0] = max(most[0], busy[0])
+            if busy[0] >= cores:
+                all_busy.set()
         try:
-            time.sleep(0.01)  # so that blocks do meet
+            all_busy.wait(600)  # so that blocks do meet; without end only where they cannot
             advance(self, end, threads=threads)
         finally:
             with lock:
@@ -478,6 +480,7 @@ def test_blocks_times_threads_are_never_more_than_the_cores(repetitions: int, mo
     problem = cases.make("box_l1").problem
     for cores in (1, 2):
         most[0] = 0
+        all_busy.clear()
         fl.solve(problem, BUDGET, rounds=20, repetitions=repetitions, seed=1, n_jobs=cores, record=fl.Every(5))
         assert most[0] == cores
 

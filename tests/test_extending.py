@@ -2,10 +2,8 @@
 
 import importlib
 import os
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,32 +22,11 @@ from fastldp.errors import ArgumentError, ExtensionError, GridEdgeWarning, SpecE
 from fastldp.lanes import copysign, fabs, maximum, minimum, select
 from fastldp.losses import as_loss
 
-GUIDE = Path(__file__).parent.parent / "docs" / "extending.md"
 BUDGET = fl.Budget(1.0, 1e-4)
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((60, 7))
 Y = A @ RNG.standard_normal(7) + 0.3 * RNG.standard_normal(60)
 B = np.sign(Y)
-
-
-def blocks() -> dict[str, str]:
-    """The guide's modules by their names."""
-    texts = re.findall(r"```python\n(# (\w+)\.py\n.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    return {name: text for text, name in texts}
-
-
-@pytest.fixture(scope="module")
-def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder on Python's path that has the guide's modules."""
-    folder = tmp_path_factory.mktemp("outside")
-    for name, text in blocks().items():
-        (folder / f"{name}.py").write_text(text, encoding="utf-8")
-    sys.path.insert(0, str(folder))
-    importlib.invalidate_caches()
-    yield folder
-    sys.path.remove(str(folder))
-    for name in blocks():
-        sys.modules.pop(name, None)
 
 
 def problem(loss: Any, g: Any = None, **given: Any) -> fl.Problem:

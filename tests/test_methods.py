@@ -6,7 +6,6 @@ import pickle
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +13,6 @@ from typing import Any, ClassVar
 import numba
 import numpy as np
 import pytest
-from test_extending import blocks
 
 import cases
 import fastldp as fl
@@ -25,20 +23,6 @@ from fastldp.lanes import fma, load, mean_over_workers, prox, store
 from fastldp.methods.base import View
 
 BUDGET = fl.Budget(1.0, 1e-4)
-
-
-@pytest.fixture(scope="module")
-def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder on Python's path that has the guide's modules."""
-    folder = tmp_path_factory.mktemp("outside")
-    for name, text in blocks().items():
-        (folder / f"{name}.py").write_text(text, encoding="utf-8")
-    sys.path.insert(0, str(folder))
-    importlib.invalidate_caches()
-    yield folder
-    sys.path.remove(str(folder))
-    for name in blocks():
-        sys.modules.pop(name, None)
 
 
 def mine(name: str) -> Any:
@@ -532,7 +516,7 @@ def sent(thing: Any, edit: Any) -> Any:
 
 
 def test_a_class_that_a_worker_cannot_import_or_has_another_under_its_name(tmp_path: Path, monkeypatch: Any) -> None:
-    module, text = tmp_path / "sentmethods.py", blocks()["mymethods"]
+    module, text = tmp_path / "sentmethods.py", cases.guide_modules()["mymethods"]
     module.write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
 

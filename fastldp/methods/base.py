@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from fastldp.composite import Composite, threshold
 from fastldp.errors import ArgumentError, ExtensionError
-from fastldp.extending import Extensible, is_ours, said_of
+from fastldp.extending import Extensible, said_of
+from fastldp.kernels.formulas import is_ours
 from fastldp.kernels.methods import ACTS, COMMON, Names
 from fastldp.lanes import load, store
 from fastldp.methods.planned import checked_step

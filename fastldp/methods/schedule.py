@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fastldp import memory
 from fastldp.composite import LARGEST_THRESHOLD, Composite, threshold
 from fastldp.errors import BudgetError, DataError
-from fastldp.extending import is_ours
+from fastldp.kernels.formulas import is_ours
 from fastldp.methods.planned import PLANNED, planned_descent, read_by_plan, refuse_without_budget
 from fastldp.planning.plan import ARRAYS_OF_RELEASES, Way
 from fastldp.privacy import sampler

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp.errors import ArgumentError, ExtensionError
-from fastldp.extending import Extensible, is_ours, said_of
-from fastldp.kernels.formulas import Objective, apply_to_rows, prox_of
+from fastldp.extending import Extensible, said_of
+from fastldp.kernels.formulas import Objective, apply_to_rows, is_ours, prox_of
 from fastldp.validation import real, reals, whole_numbers
 
 Vector = NDArray[np.float64]

@@ -17,7 +17,7 @@ from fastldp.kernels import formulas, gaussian, gradient, jit, vmath
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.simd import aligned_zeros, load, store
 from fastldp.layouts import LANES, samples_in_panels, samples_in_rows
-from fastldp.objective import objective_of, with_losses
+from fastldp.objective import addressed, formulas_of, objective_of, with_losses
 from fastldp.recording import timetable
 from measuring import Reference, Work, measure
 
@@ -145,7 +145,8 @@ def bench_gradient(benchmark: BenchmarkFixture, layout: str, lanes: str, dtype: 
     )
     axes = 1 if alone and not in_panels else 2
     plain = objective_of([fl.Zero()], [np.inf], size.d, stack)
-    objective = with_losses(plain, [given.problem.loss], samples, axes, stack)
+    objective = with_losses(plain, [given.problem.loss], stack)
+    objective = addressed(objective, formulas_of(objective, fl.Zero(), given.problem.loss, samples, axes))
     A = np.ascontiguousarray(-given.b[:, :, None] * given.A).astype(dtype)
     transposed = np.ascontiguousarray(A.transpose(0, 2, 1))
 
@@ -192,12 +193,17 @@ PROJECTIONS: dict[str, tuple[fl.Regularizer, Callable[[Array, float], Array]]] =
 }
 
 
+def _objective(regularizer: fl.Regularizer, dtype: str) -> formulas.Objective:
+    objective = objective_of([regularizer], [np.inf], FEATURES, partial(_in_all_lanes, dtype))
+    return addressed(objective, formulas_of(objective, regularizer, None, None, 0))
+
+
 @DTYPES
 def bench_prox_box_l1(benchmark: BenchmarkFixture, dtype: str) -> None:
     Z = _random(dtype, WORKERS, FEATURES)
     X, shrunk = np.empty_like(Z), np.empty_like(Z)
     threshold, bound = Z.dtype.type(0.3), Z.dtype.type(1.0)
-    objective = objective_of([fl.BoxL1(0.3, 1.0)], [np.inf], FEATURES, partial(_in_all_lanes, dtype))
+    objective = _objective(fl.BoxL1(0.3, 1.0), dtype)
 
     def with_numpy() -> Array:
         for _ in range(REPEATS):
@@ -223,7 +229,7 @@ def bench_prox_row(benchmark: BenchmarkFixture, onto: str) -> None:
     onto_set, project = PROJECTIONS[onto]
     Z = _random("float64", WORKERS, FEATURES)
     X = np.empty_like(Z)
-    objective = objective_of([onto_set], [np.inf], FEATURES, partial(_in_all_lanes, "float64"))
+    objective = _objective(onto_set, "float64")
     measure(
         benchmark,
         lambda: _prox(objective, Z, X, _lanes_of(1.0, "float64"), REPEATS),

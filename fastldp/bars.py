@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
+from weakref import WeakSet
 
 from tqdm import tqdm
 
 LOG = logging.getLogger("fastldp.sweeping")
 # Log lines come no more often.
 QUIET_SECONDS = 10.0
+
+_BARS: WeakSet[tqdm[Any]] = WeakSet()
+_ONE_SPEAKS = threading.Lock()
 
 
 def in_notebook() -> bool:
@@ -38,7 +45,40 @@ def kind() -> type[tqdm[Any]]:
 
 def bar(*, show: bool, **options: Any) -> tqdm[Any]:
     """A bar on the standard error stream, counting by thousands and millions; nothing where it is not to be shown."""
-    return kind()(unit_scale=True, disable=not show, file=sys.stderr, **options)
+    made = kind()(unit_scale=True, disable=not show, file=sys.stderr, **options)
+    _BARS.add(made)
+    return made
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """While kernels are compiled inside, a bar that is shown says so, and for how long; it starts when that is done."""
+    shown = [bar for bar in _BARS if not bar.disable]
+    if not shown or not _ONE_SPEAKS.acquire(blocking=False):
+        yield
+        return
+    bar, began, over = shown[0], time.perf_counter(), threading.Event()
+
+    def tell() -> None:
+        while not over.is_set():
+            seconds = time.perf_counter() - began
+            bar.set_description_str(f"compiling kernels for this machine, which are kept: {seconds:.0f} s")
+            # Where nobody watches, a line is enough.
+            over.wait(1.0 if is_watched() else None)
+
+    bar.bar_format, before = "{desc}", bar.bar_format
+    speaker = threading.Thread(target=tell, daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        over.set()
+        speaker.join()
+        bar.bar_format = before
+        bar.set_description_str("", refresh=False)
+        if not bar.n:
+            bar.reset()
+        _ONE_SPEAKS.release()
 
 
 class Progress:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import blas
+from fastldp.compiling import compiling
 from fastldp.composite import Composite
-from fastldp.extending import said_of
 from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import gradient, privatize, rounds
 from fastldp.kernels.barrier import barrier
@@ -30,7 +30,8 @@ from fastldp.kernels.simd import aligned_zeros
 from fastldp.layouts import LANES, Samples
 from fastldp.methods import Program, Schedule
 from fastldp.network import with_scratch
-from fastldp.objective import objective_of, with_losses
+from fastldp.objective import Formulas, addressed, formulas_of, objective_of, with_losses
+from fastldp.problem import Problem
 from fastldp.recording import Timetable
 
 Array = NDArray[np.float64]
@@ -160,7 +161,6 @@ class Block:
         self.samples = samples
         self._unused: NDArray[Any] = np.zeros(0)
         self._memory = aligned_zeros((LAID_BYTES,), np.uint8)
-        self._calls: rounds.Calls | None = None
         self.alone = alone or not lanes[0].runs.problem.lanes_of_runs
         self._groups = _groups(lanes)
         self._kinds = [group.runs for group in self._groups]
@@ -185,11 +185,13 @@ class Block:
         self._optimum = self.stack(runs.optimum for runs in self._kinds)
         self._records = self._arrays_for(1)
         self.release = self._release(problem)
-        self._laid = _Laid(0, 0, self.release.deviations, self.method)
         timetables = {id(runs.timetable.rounds): runs.timetable.rounds for runs in self._kinds}
         self._recorded = np.unique(np.concatenate(list(timetables.values())))
         self._lengths = {runs.rounds for runs in self._kinds}
         self._nothing_seen = Transcript(-1, self.zeros(0, problem.d), self.zeros(0, problem.d))
+        self._calls = rounds.Calls()
+        self._calls = self._compiled()
+        self._laid = _Laid(0, 0, self.release.deviations, self.method)
         self._begin()
 
     def reuse(self, lanes: Sequence[Lane]) -> bool:
@@ -284,7 +286,6 @@ class Block:
             acts=0,
             does=method.does(),
             local_steps=self.program.local_steps,
-            coins=0,
             numbers=self.stack([*program.method.numbers_of(program).values()] for program in programs),
             of_rounds=self.zeros(0, len(method.of_rounds)),
             of_workers=self.stack(program.method.worker_numbers_of(program) for program in programs),
@@ -292,8 +293,25 @@ class Block:
             shares=self.stack(runs.problem.shares for runs in self._kinds),
         )
         method.try_formulas(self.program)
-        with said_of(type(method)):
-            return made._replace(acts=acts_of(type(method), made, self.state, self.objective))
+        return made
+
+    def _compiled(self) -> rounds.Calls:
+        """Where all that the loop calls is compiled."""
+        method, problem = self.program.method, self.problem
+        with self._samples(1) as samples:
+            loss = problem.loss if isinstance(problem, Problem) else None
+            # Margins are in lanes of samples or of runs.
+            axes = 2 if isinstance(samples, gradient.Panels) else 1 + (0 if self.alone else len(self.lane_shape))
+            laid = self._about(samples, self.method, self.release, self._nothing_seen)
+            formulas = formulas_of(self.objective, method.regularizer(self.program), loss, samples, axes)
+        acts: Formulas = {"acts": (type(method), acts_of(type(method), self.method, self.state, self.objective))}
+        common = rounds.pieces_of(laid, coins=method.coins)
+        with compiling(common.values(), [piece for _, piece in (formulas | acts).values()]):
+            self.objective, self.method = addressed(self.objective, formulas), addressed(self.method, acts)
+            lay(tuple(laid), self._memory)
+            # The last first: with the first of them others have begun.
+            found = {name: common[name].address for name in reversed(common)}
+        return rounds.Calls(**found, acts=self.method.acts, does=self.method.does)
 
     def stack(self, values: Any) -> NDArray[Any]:
         """A value of each kind of run, in the lanes that hold it, lanes last; of a run alone, its value."""
@@ -311,9 +329,7 @@ class Block:
         objective = objective_of(regularizers, clips, problems[0].d, self.stack)
         if isinstance(self.samples, Network):
             return objective
-        # Margins are in lanes of samples or of runs.
-        axes = 2 if isinstance(self.samples, gradient.Panels) else 1 + (0 if self.alone else len(self.lane_shape))
-        return with_losses(objective, [problem.loss for problem in problems], self.samples, axes, self.stack)
+        return with_losses(objective, [problem.loss for problem in problems], self.stack)
 
     def _release(self, problem: Composite) -> Release | SingleRelease | LongRelease:
         common: dict[str, Any] = {
@@ -408,13 +424,14 @@ class Block:
         """These stretches in one call of a kernel."""
         cuts = self._cuts(threads) if threads > 1 else np.array([0, self.problem.n])
         with self._samples(cuts.size - 1) as samples:
-            records = rounds.Records(self._optimum, *self._records)
-            laid = rounds.Laid(method, self.state, self.objective, samples, release, seen, records)
-            if self._calls is None:
-                self._calls = rounds.calls_of(laid, coins=self.program.method.coins)
-            laid = laid._replace(method=method._replace(coins=self._calls.coins))
+            laid = self._about(samples, method, release, seen)
             kernel = rounds.run_parallel if threads > 1 else rounds.run_serial
             kernel(ends, cuts, barrier(cuts.size - 1), lay(tuple(laid), self._memory), self._calls)
+
+    def _about(self, samples: Samples, method: Method, release: Any, seen: Transcript) -> rounds.Laid:
+        """All that a call is about."""
+        records = rounds.Records(self._optimum, *self._records)
+        return rounds.Laid(method, self.state, self.objective, samples, release, seen, records, self._calls)
 
     def _arrays_for(self, records: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         """Where so many average models, their spreads and their distances to the optimum are put."""

@@ -157,7 +157,7 @@ for _module, _functions in _KINDS:
 
 
 # Inlining by Numba cannot do with an unknown number of arguments; that by LLVM can.
-_INLINED: Any = {"forceinline": True, "_nrt": False}
+_INLINED: Any = {"forceinline": True, "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 @overload(load, strict=False, jit_options=_INLINED)

@@ -6,9 +6,11 @@ address has none of that: each piece is compiled once, whoever calls it, and wha
 that a block of runs is about is laid into memory as one tuple, and pieces find it there.
 """
 
+import time
+from collections import Counter
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from functools import cache, cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
@@ -17,8 +19,12 @@ from numba.core import cgutils
 from numba.extending import models, register_model
 from numpy.typing import NDArray
 
-from fastldp.kernels.jit import own_piece, piece, serial
+from fastldp.kernels.jit import is_kept, own_piece, piece, serial
 from fastldp.kernels.simd import Typed, intrinsic
+
+Pieces = TypeVar("Pieces")
+# So many seconds pass before a piece that another process compiles is looked for again.
+LOOK_AGAIN = 0.02
 
 
 class Placed(types.Dummy):
@@ -73,23 +79,43 @@ def lay(block: tuple[Any, ...], memory: NDArray[Any]) -> int:
     return int(memory.ctypes.data)
 
 
+class Piece:
+    """Code that is compiled by itself: a text, and the types of its arguments.
+
+    What is ours is kept in the cache. Numba would not see where classes of others were edited: theirs is compiled anew.
+    """
+
+    def __init__(self, text: Any, *kinds: Any, ours: bool = True) -> None:
+        self.text, self.kinds, self.ours = text, kinds, ours
+        # Where another process has been asked to compile it: whether that is at work on it.
+        self.is_begun: Callable[[], bool] | None = None
+
+    @cached_property
+    def address(self) -> int:
+        """Where it is compiled: now, if nobody has."""
+        _COUNTS["found" if self.is_compiled and self.is_begun is None else "compiled"] += 1
+        while self.is_begun is not None and self.is_begun():
+            time.sleep(LOOK_AGAIN)
+        compiled = self.compile()
+        return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
+
+    def compile(self) -> Any:
+        """In this process, or out of the cache."""
+        function = _function(self.text, self.ours)
+        function.compile(self.kinds)
+        return function.overloads[self.kinds]
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether in this process, or in the cache."""
+        return "address" in vars(self) or (self.ours and is_kept(_function(self.text, self.ours), self.kinds))
+
+
 @cache
-def _compiled(text: Any, ours: bool) -> Any:
-    """Texts about our own classes are cached. Numba would not see where others were edited: these are compiled anew."""
-    made = (piece if ours else own_piece)(text)
-    _PIECES.append(made)
-    return made
-
-
-_PIECES: list[Any] = []
-
-
-def address_of(text: Any, *kinds: Any, ours: bool = True) -> int:
-    """Where a text is compiled for arguments of these types."""
-    function = _compiled(text, ours)
-    function.compile(kinds)
-    compiled = function.overloads[kinds]
-    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
+def _function(text: Any, ours: bool) -> Any:
+    if hasattr(text, "py_func"):  # compiled as something else
+        return text
+    return (piece if ours else own_piece)(text)
 
 
 def likeness(value: Any) -> Any:
@@ -99,20 +125,23 @@ def likeness(value: Any) -> Any:
     return (type(value), *map(likeness, value)) if isinstance(value, tuple) else type(value)
 
 
-def once(about: Any, compiled: Callable[[], Any]) -> Any:
-    """What is compiled about something: in this process, once."""
-    if about not in _COMPILED:
-        _COMPILED[about] = compiled()
-    return _COMPILED[about]
+def once(about: Any, made: Callable[[], Pieces]) -> Pieces:
+    """The pieces about something: in this process, made once."""
+    if about not in _MADE:
+        _MADE[about] = made()
+    found: Pieces = _MADE[about]
+    return found
 
 
-_COMPILED: dict[Any, Any] = {}
+_MADE: dict[Any, Any] = {}
 
 
 def counts() -> tuple[int, int]:
-    """How many pieces this process has found in the cache, and how many it has compiled."""
-    stats = [function.stats for function in _PIECES]
-    return sum(sum(s.cache_hits.values()) for s in stats), sum(sum(s.cache_misses.values()) for s in stats)
+    """How many pieces this process has found in the cache, and for how many it, or a helper, had to compile."""
+    return _COUNTS["found"], _COUNTS["compiled"]
+
+
+_COUNTS: Counter[str] = Counter()
 
 
 @intrinsic

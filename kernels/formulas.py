@@ -23,7 +23,7 @@ from numba.extending import models, overload, register_model
 from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
-from fastldp.kernels.calling import address_of, call, likeness, once
+from fastldp.kernels.calling import Piece, call, likeness, once
 from fastldp.kernels.jit import formula, own_formula, serial
 from fastldp.kernels.simd import Typed, broadcast, intrinsic, lanes_at, load, maximum, minimum, store
 
@@ -199,28 +199,28 @@ def _prox_of_row(formulas: Any, X: Any, i: int, scale: Any, numbers: Any, vector
     _prox(formulas, X, i, scale, numbers, vectors, structure)
 
 
-def slopes_of(owner: type, objective: Objective, samples: Any, axes: int) -> int:
-    """The address of a loss's slopes: of samples like these, with margins in an array of so many axes."""
+def slopes_of(owner: type, objective: Objective, samples: Any, axes: int) -> Piece:
+    """A loss's slopes: of samples like these, with margins in an array of so many axes."""
 
-    def compiled() -> int:
+    def made() -> Piece:
         clip, numbers = typeof(objective.clip), typeof(objective.loss_numbers)
         rows = typeof(samples.inverse_norms), typeof(samples.targets), types.intp, types.intp
         kinds = types.boolean, lanes_at(clip, 1), *rows, numbers, types.Array(clip.dtype, axes, "C")
-        return address_of(_slopes, Formulas(owner), *kinds, ours=is_ours(owner))
+        return Piece(_slopes, Formulas(owner), *kinds, ours=is_ours(owner))
 
-    return int(once((_slopes, owner, likeness((objective, *samples[1:3])), axes), compiled))
+    return once((_slopes, owner, likeness((objective, *samples[1:3])), axes), made)
 
 
-def prox_of(owner: type, objective: Objective, models: Floats) -> int:
-    """The address of a regularizer's prox, of models in arrays like this."""
+def prox_of(owner: type, objective: Objective, models: Floats) -> Piece:
+    """A regularizer's prox, of models in arrays like this."""
 
-    def compiled() -> int:
+    def made() -> Piece:
         numbers = typeof(objective.numbers)
         further = numbers, typeof(objective.vectors), typeof(objective.structure)
         kinds = typeof(models), types.intp, lanes_at(numbers, 1), *further
-        return address_of(_prox_of_row, Formulas(owner), *kinds, ours=is_ours(owner))
+        return Piece(_prox_of_row, Formulas(owner), *kinds, ours=is_ours(owner))
 
-    return int(once((_prox_of_row, owner, likeness((objective, models))), compiled))
+    return once((_prox_of_row, owner, likeness((objective, models))), made)
 
 
 def is_ours(owner: type) -> bool:

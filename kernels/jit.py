@@ -1,3 +1,4 @@
+# mypy: allow-untyped-calls
 """How kernels are compiled: the options in one place, and a disk cache that cannot go stale.
 
 Numba's own cache key ignores changes in the functions a kernel calls, so ours lives in a folder named
@@ -8,13 +9,20 @@ import hashlib
 import os
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
 from numba import config as _config
+from numba.core.caching import FunctionCache
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
 
 # Numba sets its options at run time, where no type checker sees them.
 config: Any = _config
@@ -50,6 +58,36 @@ def cache_folder() -> Path | None:
     return None
 
 
+@contextmanager
+def one_process(what: str) -> Iterator[None]:
+    """One process at a time does what is inside, of those that share a folder of kernels; others wait."""
+    folder = cache_folder()
+    if fcntl is None or folder is None:
+        yield
+        return
+    with (folder / f"{what}.lock").open("w") as lock:
+        with suppress(OSError):  # a disk without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+class _Cache(FunctionCache):
+    """Numba's, which mixes up two functions where two processes save them at once: both get the same file."""
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with one_process("saving"):
+            super().save_overload(sig, data)
+
+    def has(self, kinds: tuple[Any, ...], codegen: Any) -> bool:
+        """Whether there is code for arguments of these types."""
+        return self._index_key(kinds, codegen) in self._cache_file._load_index()
+
+
+def is_kept(function: Any, kinds: tuple[Any, ...]) -> bool:
+    """Whether a compiled function is in the cache, for arguments of these types."""
+    return isinstance(function._cache, _Cache) and function._cache.has(kinds, function.targetctx.codegen())
+
+
 def _compiled(*, cached: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     def decorate(function: Callable[..., Any]) -> Any:
         folder = cache_folder() if cached else None
@@ -57,7 +95,10 @@ def _compiled(*, cached: bool = True, **options: Any) -> Callable[[Callable[...,
         # Numba reads CACHE_DIR when it decorates; it is put back so that a user's own functions keep theirs.
         config.CACHE_DIR = str(folder) if folder else user_folder
         try:
-            return numba.njit(cache=folder is not None, error_model="numpy", **options)(function)
+            made = numba.njit(error_model="numpy", **options)(function)
+            if folder:
+                made._cache = _Cache(function)
+            return made
         finally:
             config.CACHE_DIR = user_folder
 
@@ -66,16 +107,19 @@ def _compiled(*, cached: bool = True, **options: Any) -> Callable[[Callable[...,
 
 # Kernels count no references to arrays (Numba's `_nrt`): counting is atomic, on cache lines that all threads share, and
 # took a tenth of a round. So they can allocate nothing either, and must not cut arrays into views.
+# What only kernels call needs no way in from Python, which takes long to compile where tuples are handed over.
+_inside = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 # A formula: always inlined by LLVM into the kernel that calls it. Division by zero gives inf, as in NumPy.
-formula = _compiled(nogil=True, forceinline=True, _nrt=False)
-# A piece of a kernel, compiled once and not inlined; only kernels can call it, so it needs no way in from Python.
-_apart = {"nogil": True, "forceinline": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-piece = _compiled(**_apart, _nrt=False)
+formula = _compiled(**_inside, forceinline=True, _nrt=False)
+# The same of numbers, which Python may call too.
+function = _compiled(nogil=True, forceinline=True, _nrt=False)
+# A piece of a kernel, compiled once and not inlined.
+piece = _compiled(**_inside, forceinline=False, _nrt=False)
 # Formulas and pieces of classes that need not be ours: a cache would not see when they are edited.
-own_formula = _compiled(cached=False, nogil=True, forceinline=True, _nrt=False)
-own_piece = _compiled(cached=False, **_apart, _nrt=False)
+own_formula = _compiled(cached=False, **_inside, forceinline=True, _nrt=False)
+own_piece = _compiled(cached=False, **_inside, forceinline=False, _nrt=False)
 # A piece that does cut arrays into views. Said, for Numba hands options on to what is called.
-piece_with_views = _compiled(**_apart, _nrt=True)
+piece_with_views = _compiled(**_inside, forceinline=False, _nrt=True)
 # A kernel that runs in the thread that calls it, without the GIL.
 serial = _compiled(nogil=True, forceinline=False, _nrt=False)
 # A kernel that spreads its loop over workers on all of Numba's threads: one caller at a time.

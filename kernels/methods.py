@@ -13,7 +13,7 @@ from numba import typeof, types
 from numba.extending import models, overload, register_model
 from numpy.typing import NDArray
 
-from fastldp.kernels.calling import Placed, address_of, call, found, likeness, once
+from fastldp.kernels.calling import Piece, Placed, call, found, likeness, once
 from fastldp.kernels.formulas import Formulas, Objective, is_ours, tuple_of
 from fastldp.kernels.jit import formula, own_formula
 from fastldp.kernels.simd import fma, load, store
@@ -31,7 +31,6 @@ class Method(NamedTuple):
     acts: int  # their address
     does: int  # which of them there are
     local_steps: int  # the releases of a round
-    coins: int  # the address of what flips them, or 0 where the server has no public number
     numbers: Floats  # (fields, lanes): of a run
     of_rounds: Floats  # (rounds of the call, fields, lanes): of each round
     of_workers: Floats  # (fields, n, lanes): of each worker
@@ -138,14 +137,14 @@ def _act(acts: Any, what: int, place: int, i: int, k: int, now: int, t: int, sha
     _do(acts, what, place, i, k, now, t, share)
 
 
-def acts_of(owner: type, method: Method, state: State, objective: Objective) -> int:
-    """The address of what a class of methods does, in blocks like this."""
+def acts_of(owner: type, method: Method, state: State, objective: Objective) -> Piece:
+    """What a class of methods does, in blocks like this."""
 
-    def compiled() -> int:
+    def made() -> Piece:
         block = types.Tuple([typeof(method), typeof(state), typeof(objective)])
-        return address_of(_act, Acts(owner, block), *[types.intp] * 7, ours=is_ours(owner))
+        return Piece(_act, Acts(owner, block), *[types.intp] * 7, ours=is_ours(owner))
 
-    return int(once((_act, owner, likeness((method, state, objective))), compiled))
+    return once((_act, owner, likeness((method, state, objective))), made)
 
 
 @formula

@@ -79,32 +79,25 @@ class Transcript(NamedTuple):
     broadcasts: Floats  # (rounds of the call, d, lanes)
 
 
-@formula
-def release_gradient(
-    now: int,
-    address: Any,
-    local_steps: int,
-    points: Any,
-    row: int,
-    share: int,
-    state: Any,
-    samples: Any,
-    objective: Any,
-    release: Any,
-) -> None:
-    """What a worker releases of its gradient at points[row], to `state.gradient[share]`.
+def sum_gradients(placed: Any, place: int, i: int, row: int, share: int) -> None:
+    """Worker i's sum of gradients at the point of this row, to `state.gradient[share]`."""
+    _, state, objective, samples, _ = found(placed, place)[:5]
+    store_gradient(objective, samples, i, state.points, row, state, share)
+
+
+def release(placed: Any, place: int, now: int, t: int, i: int, k: int, share: int) -> None:
+    """What worker i releases of the sum in `state.gradient[share]`, in its place.
 
     The noise has the address (t, i, k): round t, which is round `now` of the call, worker i, release k of the round.
     """
-    t, i, k = address
-    d = points.shape[1]
-    store_gradient(objective, samples, i, points, row, state, share)
+    method, state, _, _, release = found(placed, place)[:5]
+    d = state.points.shape[1]
     if release.mode == EXACT:
         weight = load(release.weight, i)
         for j in range(d):
             store(load(state.gradient, share, j) * weight, state.gradient, share, j)
     else:
-        _add_noise(now, t, i, k, local_steps, d, share, state.gradient, release)
+        _add_noise(now, t, i, k, method.local_steps, d, share, state.gradient, release)
 
 
 def _add_noise(

@@ -16,12 +16,12 @@ import numpy as np
 from numba import prange, typeof, types
 
 from fastldp.kernels.barrier import await_end, claim, end_round, finish
-from fastldp.kernels.calling import Placed, address_of, call, found, likeness, once
+from fastldp.kernels.calling import Piece, Placed, call, found, likeness, once
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.jit import parallel, piece, serial
 from fastldp.kernels.methods import AIM, MESSAGE, RECEIVE, SERVE, START, TAKE, Method, State, act
 from fastldp.kernels.metrics import measure
-from fastldp.kernels.release import Transcript, flip, note_failures, release_gradient
+from fastldp.kernels.release import Transcript, flip, note_failures, release, sum_gradients
 from fastldp.kernels.simd import keep_apart, load, store
 
 
@@ -34,6 +34,19 @@ class Records(NamedTuple):
     distance: Any  # (stretches, lanes)
 
 
+class Calls(NamedTuple):
+    """What the loop and the parts of a round call: where it is compiled."""
+
+    visit: int = 0
+    gradient: int = 0
+    release: int = 0
+    serve: int = 0
+    measure: int = 0
+    coins: int = 0  # 0 where the server has no public number
+    acts: int = 0
+    does: int = 0
+
+
 class Laid(NamedTuple):
     """Everything that a call is about; the acts of methods know the first three."""
 
@@ -44,38 +57,25 @@ class Laid(NamedTuple):
     release: Any
     seen: Transcript
     records: Records
+    calls: Calls
 
 
-class Calls(NamedTuple):
-    """What the loop calls: where it is compiled."""
+def pieces_of(laid: Laid, *, coins: bool) -> dict[str, Piece]:
+    """What is compiled for blocks like this, whatever the method, and what flips coins if there are any."""
 
-    visit: int
-    serve: int
-    measure: int
-    coins: int
-    acts: int
-    does: int
-
-
-def calls_of(laid: Laid, *, coins: bool) -> Calls:
-    """The pieces of blocks like this, and what flips coins if there are any."""
-
-    def compiled() -> tuple[int, int, int, int]:
+    def made() -> dict[str, Piece]:
         placed, number = Placed(typeof(tuple(laid))), types.intp
-        return (
-            address_of(_visit, placed, *[number] * 7),
-            address_of(_serve, placed, *[number] * 4),
-            address_of(_measure, placed, *[number] * 2),
-            address_of(flip, placed, number, number) if coins else 0,
-        )
+        # Those that take longest come first; each takes the place of a block, and some numbers.
+        texts = {"gradient": (sum_gradients, 4), "release": (release, 6), "visit": (_visit, 7), "serve": (_serve, 4)}
+        texts |= {"measure": (_measure, 2)} | ({"coins": (flip, 2)} if coins else {})
+        return {name: Piece(text, placed, *[number] * count) for name, (text, count) in texts.items()}
 
-    visit, serve, measure, coin = once((_visit, likeness(tuple(laid)), coins), compiled)
-    return Calls(visit, serve, measure, coin, acts=laid.method.acts, does=laid.method.does)
+    return once((_visit, likeness(tuple(laid)), coins), made)
 
 
 def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int, end: int, share: int) -> None:
     """Round t of a share of the workers."""
-    method, state, objective, samples, release, seen, _ = found(placed, place)
+    method, state, _, _, _, seen, _, calls = found(placed, place)
     now, steps = t - first, method.local_steps
     for i in range(worker, end):
         if t > begin:
@@ -83,7 +83,8 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
         act(method, START, place, i, 0, now, t, share)
         for k in range(steps):
             row = min(i, state.points.shape[0] - 1)
-            release_gradient(now, (t, i, k), steps, state.points, row, share, state, samples, objective, release)
+            call(calls.gradient, (place, i, row, share))
+            call(calls.release, (place, now, t, i, k, share))
             act(method, TAKE, place, i, k, now, t, share)
             if i == seen.worker:
                 # Where the gradient was made there is room for it.
@@ -95,9 +96,9 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
 
 def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
     """The server's part of round t, after those of all workers."""
-    method, state, _, _, _, seen, _ = found(placed, place)
-    if method.coins != 0:
-        call(method.coins, (place, t))
+    method, state, _, _, _, seen, _, calls = found(placed, place)
+    if calls.coins != 0:
+        call(calls.coins, (place, t))
     act(method, SERVE, place, 0, 0, t - first, t, 0)
     note_failures(t, state.checked, 0, state.failed)
     if seen.worker >= 0:
@@ -109,7 +110,7 @@ def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
 
 def _measure(placed: Any, place: int, k: int) -> None:
     """What is recorded after stretch k."""
-    _, state, _, _, _, _, records = found(placed, place)
+    _, state, _, _, _, _, records, _ = found(placed, place)
     measure(k, state.models, records.optimum, records.means, records.consensus, records.distance)
 
 
@@ -150,3 +151,10 @@ def run_parallel(ends: Any, cuts: Any, barrier: Any, place: int, calls: Calls) -
     for k in prange(cuts.size - 1):
         _take_part(np.int64(k), first, last, first, cuts, barrier, place, calls)
     call(calls.measure, (place, 0))
+
+
+def loops() -> tuple[Piece, Piece]:
+    """Both kernels, which are compiled once: the serial one and the parallel one."""
+    numbers = types.int64[::1]
+    kinds = numbers, numbers, types.int64[:, ::1], types.int64, typeof(Calls())
+    return once((run_serial, run_parallel), lambda: (Piece(run_serial, *kinds), Piece(run_parallel, *kinds)))

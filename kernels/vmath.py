@@ -9,7 +9,7 @@ takes it for −inf, so that whatever it is given, it gives a number from 0 to 1
 import math
 from typing import Any
 
-from fastldp.kernels.jit import formula
+from fastldp.kernels.jit import function
 from fastldp.kernels.simd import bits, by_precision, fma, from_bits, maximum, minimum, polynomial, select
 
 # log2(e) and ln 2 as the nearest number of each precision, and what that leaves out.
@@ -87,20 +87,20 @@ SIN_32 = (-41.3416748046875, 81.59394073486328, -75.45339965820312)
 COS_32 = (-19.739208221435547, 64.93932342529297, -85.44374084472656, 59.2459602355957)
 
 
-@formula
+@function
 def power_of_two(rounded: Any) -> Any:
     """2^n from n + bias + ROUND: the low bits of that sum, moved up, are the exponent of 2^n."""
     return from_bits(bits(rounded) << by_precision(rounded, WIDTH_64, WIDTH_32), rounded)
 
 
-@formula
+@function
 def less_ln2(n: Any, x: Any) -> Any:
     """x - n ln 2, where ln 2 has twice the digits of a number."""
     high = fma(n, by_precision(x, -LN2_64, -LN2_32), x)
     return fma(n, by_precision(x, -LN2_REST_64, -LN2_REST_32), high)
 
 
-@formula
+@function
 def exp(x: Any) -> Any:
     """e^x, subnormal results included; 0 below them, inf above the largest number."""
     # Far out of range the result no longer changes; in this order of arguments a NaN comes through.
@@ -115,7 +115,7 @@ def exp(x: Any) -> Any:
     return mantissa * power_of_two(half) * power_of_two(rest)
 
 
-@formula
+@function
 def sigmoid(z: Any) -> Any:
     """1/(1 + e^-z), and 0 for a NaN; a result too small for a normal number may be 0."""
     # Far out of range the result no longer changes; in this order of arguments a NaN does not come through.
@@ -126,20 +126,20 @@ def sigmoid(z: Any) -> Any:
     return _logistic(rounded, r + low)
 
 
-@formula
+@function
 def sigmoid2(z: Any) -> Any:
     """1/(1 + 2^-z), for which nothing is rounded before the polynomials; what is said of `sigmoid` holds here too."""
     return sigmoid2_within(minimum(by_precision(z, 1021.0, 125.0), maximum(z, by_precision(z, -1024.0, -128.0))))
 
 
-@formula
+@function
 def sigmoid2_within(z: Any) -> Any:
     """The same bits for |z| <= 1021, or 125 in single precision; of no other, not of a NaN either."""
     rounded, r = _off_integers(z)
     return _logistic(rounded, r)
 
 
-@formula
+@function
 def _off_integers(z: Any) -> Any:
     """For n = round(-z): n + bias + ROUND, and z + n, which is exact."""
     exponent = by_precision(z, ROUND_64 + BIAS_64, ROUND_32 + BIAS_32)
@@ -147,7 +147,7 @@ def _off_integers(z: Any) -> Any:
     return rounded, z - (exponent - rounded)
 
 
-@formula
+@function
 def _logistic(rounded: Any, r: Any) -> Any:
     """1/(1 + 2^(n-r)), where 2^-r is (E - rO)/(E + rO), so that one division does for all."""
     odd = polynomial(r * r, by_precision(r, ODD_64, ODD_32))
@@ -157,7 +157,7 @@ def _logistic(rounded: Any, r: Any) -> Any:
     return above / fma(power_of_two(rounded), below, above)
 
 
-@formula
+@function
 def log(x: Any) -> Any:
     """ln x of a positive normal number; of no other."""
     # x = 2^n m with 1/√2 <= m < √2, by moving √2/2 to a power of two and back in the bits.
@@ -176,7 +176,7 @@ def log(x: Any) -> Any:
     return fma(n, by_precision(x, LN2_64, LN2_32), fma(s, series - f, f))
 
 
-@formula
+@function
 def cos_sin_turn(u: Any) -> Any:
     """(cos 2πu, sin 2πu) for 0 <= u <= 1: a turn is 1, so whole quarters come off without error."""
     integer = by_precision(u, ROUND_64, ROUND_32)

@@ -88,8 +88,8 @@ MUTANTS = {
     ),
     "the warm start and round 1": Mutant(
         "kernels.rounds",
-        "release_gradient(now, (t, i, k), steps",
-        "release_gradient(now, (max(t, 1), i, k), steps",
+        "call(calls.release, (place, now, t, i, k, share))",
+        "call(calls.release, (place, now, max(t, 1), i, k, share))",
         "correlated between rounds (warm start",
         "DPScaffold",
     ),

@@ -14,7 +14,7 @@ from scipy import sparse
 import fastldp as fl
 import naive
 from fastldp.kernels import formulas, jit, simd
-from fastldp.objective import objective_of
+from fastldp.objective import addressed, formulas_of, objective_of
 
 # Of tests that have shards of a row or so on purpose, whose noise dominates.
 tiny_shards = pytest.mark.filterwarnings("ignore::fastldp.errors.NoiseWarning")
@@ -91,7 +91,8 @@ def _prox(objective: Any, X: Any, scale: Any) -> None:
 def prox_in_lanes(regularizers: Sequence[fl.Regularizer], Z: NDArray[Any], scale: NDArray[Any]) -> NDArray[Any]:
     """That of the one row of Z by the kernels, with a regularizer and a scale of each lane."""
     X, stack = Z.copy(), partial(in_lanes, lane_shape=Z.shape[2:], dtype=Z.dtype.name)
-    _prox(objective_of(regularizers, [np.inf] * len(regularizers), Z.shape[1], stack), X, scale)
+    objective = objective_of(regularizers, [np.inf] * len(regularizers), Z.shape[1], stack)
+    _prox(addressed(objective, formulas_of(objective, regularizers[0], None, None, 0)), X, scale)
     return X
 
 

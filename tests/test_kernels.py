@@ -17,7 +17,7 @@ import naive
 from fastldp import layouts
 from fastldp.kernels import gradient, jit, metrics, privatize, simd
 from fastldp.losses import as_loss
-from fastldp.objective import objective_of, with_losses
+from fastldp.objective import addressed, formulas_of, objective_of, with_losses
 from fastldp.privacy import sampler
 from fastldp.sweeping.setting import Ground, Subject
 
@@ -38,8 +38,9 @@ def gradients(loss: str | fl.Loss, clips: np.ndarray, samples: Any, X: np.ndarra
     """Of every worker i at X[i], to the i-th scratch; with a threshold of each lane."""
     stack = partial(cases.in_lanes, lane_shape=X.shape[2:], dtype=X.dtype.name)
     plain = objective_of([fl.Zero()] * clips.size, clips.ravel().tolist(), X.shape[1], stack)
-    objective = with_losses(plain, [as_loss(loss)] * clips.size, samples, X.ndim - 1, stack)
-    store_gradients(objective, samples, X, scratch)
+    objective = with_losses(plain, [as_loss(loss)] * clips.size, stack)
+    formulas = formulas_of(objective, fl.Zero(), as_loss(loss), samples, X.ndim - 1)
+    store_gradients(addressed(objective, formulas), samples, X, scratch)
 
 
 @jit.serial

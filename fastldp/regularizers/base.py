@@ -97,7 +97,7 @@ class Regularizer(Extensible):
         X = np.ascontiguousarray(z[None] if z.ndim == 1 else z)
         numbers, vectors, structure = self.in_kernels(X.shape[1])
         objective = Objective(0, 1.0, 0.0, numbers[:0], numbers[:0], 0, numbers, vectors, structure)
-        apply_to_rows(objective._replace(prox=prox_of(type(self), objective, X)), X, float(scale))
+        apply_to_rows(objective._replace(prox=prox_of(type(self), objective, X).address), X, float(scale))
         return X[0] if z.ndim == 1 else X
 
     def in_kernels(self, d: int) -> tuple[Vector, Vector, NDArray[np.int64]]:

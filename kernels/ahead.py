@@ -1,0 +1,65 @@
+# mypy: allow-untyped-calls
+"""Pieces that other processes compile meanwhile: in one process Numba compiles one thing at a time."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from numba.core.serialize import dumps
+
+from fastldp.kernels.calling import Piece
+from fastldp.kernels.jit import cache_folder
+
+# A helper hears first where modules are found, then what to compile.
+HELP = """
+import io, pickle, sys
+heard = io.BytesIO(sys.stdin.buffer.read())
+sys.path[:] = pickle.load(heard)
+from fastldp.kernels import ahead
+ahead.help_with(pickle.load(heard))
+"""
+
+
+def begin(pieces: Sequence[Piece], processes: int) -> None:
+    """Let up to so many processes begin with what nobody has compiled; who needs what a helper is at work on waits.
+
+    A helper that fails costs time only: what is not in the cache after that is compiled by who needs it.
+    """
+    missing = [piece for piece in pieces if piece.ours and not piece.is_compiled]
+    processes = min(processes, len(missing)) if _can_help() else 0
+    for k in range(processes):
+        share = missing[k::processes]
+        helper = _started()
+        assert helper.stdin is not None
+        with suppress(OSError), helper.stdin as heard:
+            named = [(piece.text.__module__, piece.text.__name__, piece.kinds) for piece in share]
+            heard.write(dumps(sys.path) + dumps(named))
+        for piece in share:
+            piece.is_begun = partial(_is_at, helper, share, piece)
+
+
+def _is_at(helper: subprocess.Popen[bytes], share: Sequence[Piece], piece: Piece) -> bool:
+    """Whether a helper is at work on a piece: on the first of its share that is not compiled."""
+    return helper.poll() is None and next((one for one in share if not one.is_compiled), None) is piece
+
+
+def help_with(pieces: Sequence[tuple[str, str, tuple[Any, ...]]]) -> None:
+    """Compile pieces into the cache."""
+    for module, name, kinds in pieces:
+        Piece(getattr(import_module(module), name), *kinds).compile()
+
+
+def _can_help() -> bool:
+    """Whether there is a cache to share, and an interpreter to start: a program that embeds Python may be neither."""
+    program = os.path.basename(sys.executable or "")
+    return cache_folder() is not None and program.startswith("python") and not hasattr(sys, "frozen")
+
+
+def _started() -> subprocess.Popen[bytes]:
+    silent = subprocess.DEVNULL
+    return subprocess.Popen([sys.executable, "-c", HELP], stdin=subprocess.PIPE, stdout=silent, stderr=silent)

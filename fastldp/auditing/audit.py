@@ -109,7 +109,18 @@ class Audit:
         return flat | arrays | lists | {"passed": self.passed}
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """The losses under either input, with what Gaussian releases predict."""
+        """The losses under either input, with what Gaussian releases predict.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; new axes where it is not given.
+
+        Returns
+        -------
+        matplotlib axes
+            With the histograms and the curves.
+        """
         from fastldp.figures import plot_audit
 
         return plot_audit(self, ax)
@@ -129,7 +140,7 @@ def audit(
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> Audit:
-    """Attack a private solve: can the server tell two inputs apart that differ in one sample of one worker?
+    """Attack a private solve: tell two inputs apart that differ in one sample of one worker.
 
     Both inputs are solved many times by the same kernels as any other solve. An adversary that knows everything but
     which of the two it was computes the likelihood ratio of each transcript. The noise of all workers is compared, in
@@ -137,13 +148,43 @@ def audit(
 
     Parameters
     ----------
-    problem : a `Problem` or an `MLP`, in double precision.
-    neighbour : the other input; where it is not given, both inputs are made of `problem` by replacing one sample of
-        `worker` (the first) in the worst way its gradient bound allows. That bound is then public and enforced. For a
-        network it is the worst of a few ways that are tried, and `power` says what it reaches of the ledger's.
-    transcripts : of each input. More of them show more of ε, and smaller faults.
-    confidence : of the lower bound on ε that is shown.
+    problem : Problem or MLP
+        One input, in double precision.
+    budget : Budget
+        The (ε, δ) each worker is promised.
+    rounds : int
+        The horizon T of every solve.
+    neighbour : Problem or MLP, optional
+        The other input; where it is not given, both inputs are made of `problem` by replacing one sample of `worker` in
+        the worst way its gradient bound allows. That bound is then public and enforced. For a network it is the worst
+        of a few ways that are tried, and `power` says what it reaches of the ledger's.
+    worker : int, optional
+        Who has the sample, by its number from 0; the first where it is not given, or the one that `neighbour` tells.
+    algorithm : method, optional
+        What is attacked; `PrimalDual()` where it is not given.
+    transcripts : int
+        Of each input. More of them show more of ε, and smaller faults.
+    confidence : float
+        Of the lower bound on ε that is shown.
+    seed : int or None
+        Of the noise; None takes one from the operating system.
+    n_jobs : int, optional
+        How many cores may be used; all of them by default.
+    progress : bool
+        Whether to show a bar.
 
+    Returns
+    -------
+    Audit
+        The ε that was shown and the ε that is claimed, what is wrong, and what could not have been seen.
+
+    Raises
+    ------
+    ArgumentError
+        Among others where so few transcripts cannot show anything at this budget.
+
+    Examples
+    --------
     >>> import numpy as np, fastldp as fl
     >>> problem = fl.Problem(np.eye(4), [1, 1, -1, 1], workers=2, l2=1.0, regularizer=fl.Box(0.2), gradient_bound=1.0)
     >>> found = fl.audit(problem, fl.Budget(4.0, 1e-3), rounds=3, transcripts=4000)

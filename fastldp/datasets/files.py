@@ -22,8 +22,18 @@ def read_file(path: str | os.PathLike[str], *, label: str | int | None = None) -
 
     Parameters
     ----------
-    label : of a .csv file, the column of the labels, by its name or its number from 0; the last by default.
+    path : path
+        The file; its ending says which of these it is.
+    label : str or int, optional
+        Of a .csv file, the column of the labels, by its name or its number from 0; the last by default.
 
+    Returns
+    -------
+    Dataset
+        Dense rows of an .npz or .csv file, sparse ones of a LIBSVM file.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "three.csv"

@@ -79,11 +79,26 @@ def synthetic(name: str, *, rows: int | None = None, seed: int = 0) -> Dataset: 
 def synthetic(name: str, *, rows: int | None = None, seed: int = 0) -> Dataset | Images:
     """A generated stand-in of the named set: its columns, sparsity, row norms, label balance and conditioning.
 
-    ``"ijcnn1"``, ``"a6a"``, ``"a9a"``, ``"w8a"``, ``"mushrooms"``, or ``"mnist"``: images of ten shapes, of which
-    another seed gives other images. Against the real ijcnn1 (the paper's rows) and a6a: entries a row within 1 %,
-    quantiles of the row norms within 5 %, of the eigenvalues of AᵀA/m the sum within 3 %, the greatest within 15 % and
-    the median within a factor of 1.6, the share of +1 within 2 points.
+    Against the real ijcnn1 (the paper's rows) and a6a: entries a row within 1 %, quantiles of the row norms within 5 %,
+    of the eigenvalues of AᵀA/m the sum within 3 %, the greatest within 15 % and the median within a factor of 1.6, the
+    share of +1 within 2 points.
 
+    Parameters
+    ----------
+    name : str
+        ``"ijcnn1"``, ``"a6a"``, ``"a9a"``, ``"w8a"``, ``"mushrooms"``, or ``"mnist"``, images of ten shapes.
+    rows : int, optional
+        How many; those that the paper takes of ijcnn1, and all of any other set, where it is not given.
+    seed : int
+        Of whatever is drawn; of mnist another gives other images of the same ten shapes.
+
+    Returns
+    -------
+    Dataset or Images
+        Sparse rows with labels −1 and +1; of ``"mnist"``, images with classes.
+
+    Examples
+    --------
     >>> synthetic("a6a").A.shape
     (11220, 122)
     >>> synthetic("mnist", rows=100).images.shape

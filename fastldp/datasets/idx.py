@@ -21,6 +21,23 @@ KINDS = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: 
 def read_idx(path: str | os.PathLike[str]) -> NDArray[Any]:
     """The array in an IDX file, plain or packed by gzip, bzip2 or xz.
 
+    Parameters
+    ----------
+    path : path
+        The file.
+
+    Returns
+    -------
+    array
+        Of the shape and the type that the file says.
+
+    Raises
+    ------
+    FileFormatError
+        Where it is not in the format, or cut off.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "labels"
@@ -73,7 +90,25 @@ def from_bytes(content: bytes, name: str) -> NDArray[Any]:
 
 
 def read_images(images: str | os.PathLike[str], labels: str | os.PathLike[str]) -> Images:
-    """Images and their classes from two IDX files, as MNIST and its relatives come."""
+    """Images and their classes from two IDX files, as MNIST and its relatives come.
+
+    Parameters
+    ----------
+    images : path
+        The file of the images, of bytes.
+    labels : path
+        The file of their classes.
+
+    Returns
+    -------
+    Images
+        A row each.
+
+    Raises
+    ------
+    FileFormatError
+        Where one of them is not in the format, or they do not belong together.
+    """
     return paired(read_idx(images), read_idx(labels), str(images))
 
 

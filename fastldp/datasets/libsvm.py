@@ -43,15 +43,30 @@ def read_libsvm(
     """A file of `label index:value ...` lines, plain or packed by gzip, bzip2 or xz; labels as the file has them.
 
     Numbers are rounded as Python rounds them, and zeros that the file spells out are kept. Empty lines, comments from
-    # on and a `qid:` after the label are passed over. Whatever else is not in the format is an error with its line:
-    indices that repeat or do not ascend, NaN, infinities, words that are no numbers.
+    # on and a `qid:` after the label are passed over.
 
     Parameters
     ----------
-    path : the file.
-    features : the number of columns; an index beyond is an error. Where it is not given, the largest index decides.
-    zero_based : whether indices count from 0. ``"auto"`` says so where the file has an index 0.
+    path : path
+        The file.
+    features : int, optional
+        The number of columns; an index beyond is an error. Where it is not given, the largest index decides.
+    zero_based : bool or str
+        Whether indices count from 0. ``"auto"`` says so where the file has an index 0.
 
+    Returns
+    -------
+    Dataset
+        Sparse rows, and a label each.
+
+    Raises
+    ------
+    FileFormatError
+        Where it is not in the format, with the line: indices that repeat or do not ascend, NaN, infinities, words that
+        are no numbers.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "three"

@@ -52,21 +52,42 @@ def load(
 
     A set is sought at `path`, or in the folder that the environment variable FASTLDP_DATA names, in the cache
     (FASTLDP_CACHE, or the system's own place), and on the servers that FASTLDP_MIRROR names, several with spaces
-    between, and that of its authors. Wherever it is found, it must be the public one: its sha256 is checked.
+    between, and that of its authors. Wherever it is found, it must be the public one: its sha256 is checked. Of two
+    kinds of labels the larger is +1, the other −1.
 
     Parameters
     ----------
-    name : ``"ijcnn1"``, ``"a6a"``, ``"a6a.t"``, ``"a9a"``, ``"a9a.t"``, ``"w8a"``, ``"mushrooms"`` or ``"mnist"``;
-        any other with a `path`. The path of a LIBSVM file will do too.
-    path : a file, or a folder that holds one of that name; plain or packed by gzip, bzip2 or xz.
-    rows : take only so many, the first. The paper takes 2,000 of ijcnn1 and all of a6a.
-    features : the number of columns; the largest index of the file where it is not given, which for a6a is 122, and 123
-        for a6a.t.
-    part : ``"train"`` or ``"test"``, of mnist.
-    progress : show a bar while downloading, on a terminal.
+    name : str or path
+        ``"ijcnn1"``, ``"a6a"``, ``"a6a.t"``, ``"a9a"``, ``"a9a.t"``, ``"w8a"``, ``"mushrooms"`` or ``"mnist"``; any
+        other with a `path`. The path of a LIBSVM file will do too.
+    path : path, optional
+        A file, or a folder that holds one of that name; plain or packed by gzip, bzip2 or xz.
+    rows : int, optional
+        Take only so many, the first. The paper takes 2,000 of ijcnn1 and all of a6a.
+    features : int, optional
+        The number of columns; the largest index of the file where it is not given, which for a6a is 122, and 123 for
+        a6a.t.
+    part : str, optional
+        Of mnist, ``"train"``, as where it is not given, or ``"test"``.
+    progress : bool
+        Whether to show a bar while downloading, on a terminal.
 
-    Of two kinds of labels the larger is +1, the other −1.
+    Returns
+    -------
+    Dataset or Images
+        Sparse rows with labels −1 and +1; of mnist, images with classes.
 
+    Raises
+    ------
+    FileFormatError
+        Where a file is not in its format, or not the public one.
+    NotFoundError
+        Where neither a folder nor a server has the set; the message says where to get it and where to put it.
+    MissingExtraError
+        Where it must be downloaded, and pooch is not installed.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "mine.txt"

@@ -43,19 +43,34 @@ def partition(
 
     Parameters
     ----------
-    labels : one for each row; ±1, classes, or any others.
-    workers : how many.
-    how : ``"contiguous"``, rows in order; ``"shuffled"``, rows at random; ``"label"``, a share of each worker's rows at
+    labels : array of shape (rows,)
+        One for each row; ±1, classes, or any others.
+    workers : int
+        How many.
+    how : str
+        ``"contiguous"``, rows in order; ``"shuffled"``, rows at random; ``"label"``, a share of each worker's rows at
         random and the others sorted by label, so that they are of one class, or of few; ``"dirichlet"``, each class
         spread over the workers by shares drawn from Dirichlet(alpha, ..., alpha).
-    sizes : how many rows each worker has; as equal as possible where it is not given. The Dirichlet shares decide for
+    sizes : int or array of int of shape (workers,), optional
+        How many rows each worker has; as equal as possible where it is not given. The Dirichlet shares decide for
         themselves.
-    share : for ``"label"``, the part of a worker's rows that is drawn uniformly from all; 0.25 where it is not given.
-    alpha : for ``"dirichlet"``; 0.5 where it is not given. The smaller, the fewer classes a worker has.
-    least : how many rows every worker has at least. Where the Dirichlet shares leave one with fewer, rows drawn from
-        the largest shards are moved to it.
-    seed : of whatever is drawn.
+    share : float, optional
+        For ``"label"``, the part of a worker's rows that is drawn uniformly from all; 0.25 where it is not given.
+    alpha : float, optional
+        For ``"dirichlet"``; 0.5 where it is not given. The smaller, the fewer classes a worker has.
+    least : int, optional
+        How many rows every worker has at least. Where the Dirichlet shares leave one with fewer, rows drawn from the
+        largest shards are moved to it.
+    seed : int
+        Of whatever is drawn.
 
+    Returns
+    -------
+    array of int of shape (rows,)
+        Numbers of workers, from 0.
+
+    Examples
+    --------
     >>> partition([-1, 1, -1, 1, 1], 2).tolist()
     [0, 0, 0, 1, 1]
     >>> partition([-1, 1, -1, 1, 1], 2, "label", sizes=[2, 3], share=0.0).tolist()
@@ -98,12 +113,32 @@ def sample(
     as classes each worker has one class, as in the paper's split of MNIST: 1,000 of 3,850 images at random, the others
     of one digit.
 
+    Parameters
+    ----------
+    labels : array of shape (rows,)
+        One for each row.
+    workers : int
+        How many.
+    how : str
+        ``"contiguous"``, ``"shuffled"`` or ``"label"``, as of `partition`.
+    sizes : int or array of int of shape (workers,)
+        How many rows each worker has.
+    share : float, optional
+        For ``"label"``, the part of a worker's rows that is drawn uniformly from all; 0.25 where it is not given.
+    seed : int
+        Of whatever is drawn.
+
+    Returns
+    -------
+    Sample
+        `rows` and `workers`, for ``Problem(A[rows], b[rows], workers=workers, ...)``.
+
+    Examples
+    --------
     >>> digits = np.arange(60000) % 10
     >>> rows, owners = sample(digits, 10, "label", sizes=3850, share=1000 / 3850)
     >>> rows.size, int(((owners == 3) & (digits[rows] == 3)).sum()) >= 2850
     (38500, True)
-
-    and then ``Problem(A[rows], b[rows], workers=owners, ...)``.
     """
     classes, chosen = _classes(labels), known_name("how", how, WAYS[:-1])
     n = _workers(workers, classes.size)

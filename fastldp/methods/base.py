@@ -288,10 +288,12 @@ class Method(Extensible):
         """Nothing before a round."""
 
     def take(self, run: Any, i: Any, k: Any) -> None:
+        """Worker i's step after release k of the round; by default it keeps the release."""
         for j in range(run.d):
             store(load(run.noisy, j), run.release, i, j)
 
     def message(self, run: Any, i: Any, j: Any) -> Any:
+        """Coordinate j of what worker i sends; by default the release."""
         return load(run.noisy, j)
 
     def receive(self, run: Any, i: Any) -> None:

@@ -38,14 +38,21 @@ class ISRLDP(Method):
 
     Parameters
     ----------
-    step : η. Accelerated, υ = 1/(2η) of AC-SA: the first step is of length η where μ = 0, and without noise η ≤ 1/(2L)
+    step : float or str
+        η. Accelerated, υ = 1/(2η) of AC-SA: the first step is of length η where μ = 0, and without noise η ≤ 1/(2L)
         converges, where plain steps may be as long as 1/L. With l2 > 0 it is forgotten after √(2/(η l2)) rounds.
         ``"planned"`` is the plain step with the least error to expect of the last iterate, see `fastldp.plan`.
-    clip : C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
-    accelerated : whether to run AC-SA (Ghadimi and Lan 2012), composite as theirs is, with the strong convexity of l2.
-    tail_average : the answer is the mean of the iterates of so many last rounds; 0 takes the last.
-    prior : what the planner assumes, as of `PrimalDual`.
+    clip : float, optional
+        C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
+    accelerated : bool
+        Whether to run AC-SA (Ghadimi and Lan 2012), composite as theirs is, with the strong convexity of l2.
+    tail_average : int
+        The answer is the mean of the iterates of so many last rounds; 0 takes the last.
+    prior : Prior or str, optional
+        What the planner assumes, as of `PrimalDual`.
 
+    Examples
+    --------
     >>> ISRLDP(step=0.5, tail_average=100)
     ISRLDP(step=0.5, clip=None, accelerated=False, tail_average=100, prior=None)
     """

@@ -60,12 +60,19 @@ class DPFedAvg(LocalSteps):
 
     Parameters
     ----------
-    step : η, of a local step; ``"planned"`` is the one with the least error to expect, see `fastldp.plan`.
-    local_steps : K.
-    clip : C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
-    server_step : η_g; with 1 the server takes the mean.
-    prior : what the planner assumes, as of `PrimalDual`.
+    step : float or str
+        η, of a local step; ``"planned"`` is the one with the least error to expect, see `fastldp.plan`.
+    local_steps : int
+        K, a worker's steps in a round.
+    clip : float, optional
+        C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
+    server_step : float
+        η_g; with 1 the server takes the mean.
+    prior : Prior or str, optional
+        What the planner assumes, as of `PrimalDual`.
 
+    Examples
+    --------
     >>> DPFedAvg(step=0.1, local_steps=5)
     DPFedAvg(step=0.1, local_steps=5, clip=None, server_step=1.0, prior=None)
     """
@@ -91,9 +98,21 @@ class DPScaffold(LocalSteps):
 
     Parameters
     ----------
-    step, local_steps, clip, server_step, prior : as of `DPFedAvg`.
-    warm_start : whether the variates begin as means of K noisy gradients at the start; that costs a round's releases.
+    step : float or str
+        As of `DPFedAvg`.
+    local_steps : int
+        K, likewise.
+    clip : float, optional
+        C, likewise.
+    server_step : float
+        η_g, likewise.
+    warm_start : bool
+        Whether the variates begin as means of K noisy gradients at the start; that costs a round's releases.
+    prior : Prior or str, optional
+        What the planner assumes, as of `PrimalDual`.
 
+    Examples
+    --------
     >>> DPScaffold(step=0.1, local_steps=5, warm_start=True).warm_start
     True
     """
@@ -186,8 +205,15 @@ class LDPFedEXP(LocalSteps):
 
     Parameters
     ----------
-    step, local_steps, clip : as of `DPFedAvg`.
+    step : float
+        η, of a local step.
+    local_steps : int
+        K, as of `DPFedAvg`.
+    clip : float, optional
+        C, likewise.
 
+    Examples
+    --------
     >>> LDPFedEXP(step=0.1, local_steps=5)
     LDPFedEXP(step=0.1, local_steps=5, clip=None)
     """

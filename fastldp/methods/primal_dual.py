@@ -41,13 +41,18 @@ class PrimalDual(Method):
 
     Parameters
     ----------
-    step : γ; min{1/4, 1/L_f}, the theorem's limit, where it is not given; ``"planned"`` is the step with the least
-        error to expect, see `fastldp.plan`.
-    allocation : ``"dynamic"`` (Theorem 1), ``"static"``, ``"planned"``, the best for the step and the prior, or an
-        array of T variances of the caller's own; or a `Plan`, whose step and variances are then taken. All are raised
-        by the little that the sampler takes of the budget, where they would spend the whole of it.
-    prior : what the planner assumes, `Prior()` where it is not given; ``"exact"`` reads it off the data, for studies.
+    step : float or str, optional
+        γ; min{1/4, 1/L_f}, the theorem's limit, where it is not given; ``"planned"`` is the step with the least error
+        to expect, see `fastldp.plan`.
+    allocation : str, array of shape (T,) or Plan
+        ``"dynamic"`` (Theorem 1), ``"static"``, ``"planned"``, the best for the step and the prior, or an array of T
+        variances of the caller's own; or a `Plan`, whose step and variances are then taken. All are raised by the
+        little that the sampler takes of the budget, where they would spend the whole of it.
+    prior : Prior or str, optional
+        What the planner assumes, `Prior()` where it is not given; ``"exact"`` reads it off the data, for studies.
 
+    Examples
+    --------
     >>> PrimalDual(step=0.1, allocation="static")
     PrimalDual(step=0.1, allocation='static', prior=None)
     """

@@ -41,11 +41,16 @@ class DPScaffNew(Method):
 
     Parameters
     ----------
-    step : γ. Without noise γ ≤ 1/maxᵢ Lᵢ converges.
-    probability : p of communication in a round, rounded up to a multiple of 2⁻²⁴. Without noise √(γμ) takes fewest
+    step : float
+        γ. Without noise γ ≤ 1/maxᵢ Lᵢ converges.
+    probability : float
+        p of communication in a round, rounded up to a multiple of 2⁻²⁴. Without noise √(γμ) takes fewest
         communications. With 1 it is `ISRLDP`.
-    clip : C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
+    clip : float, optional
+        C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
 
+    Examples
+    --------
     >>> DPScaffNew(step=0.5, probability=0.2)
     DPScaffNew(step=0.5, probability=0.2, clip=None)
     """

@@ -44,8 +44,10 @@ class Tuned(NamedTuple):
 
 
 def tuned(tuning: Results, *, measure: str = "optimality", also: Sequence[str] = OF_PROBLEM, **family: Any) -> Tuned:
-    """The best parameters of a family of settings that a sweep tried at the same horizons: the method's, and those
-    `also` of its problem. Of accuracies the error is the share of wrong answers."""
+    """The best parameters of a family of settings that a sweep tried at the same horizons.
+
+    They are the method's, and those `also` of its problem. Of accuracies the error is the share of wrong answers.
+    """
     mine = tuning.where(**family)
     table = mine.table()
     names = ["method", *(field.name for field in fields(METHODS[family["method"]])), *also]

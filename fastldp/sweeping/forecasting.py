@@ -61,6 +61,13 @@ class Forecast:
     """How many kernels had to be compiled for the trial; the sweep will find them."""
 
     def summary(self) -> str:
+        """The same as an aligned table.
+
+        Returns
+        -------
+        str
+            A line for settings, runs, what is to do, time and file each.
+        """
         compiled = f", for which {self.compiled} kernels were compiled" if self.compiled else ""
         unfinished = [f"{n:,} {what}" for n, what in ((self.begun, "begun"), (self.failed, "failed")) if n]
         also = f" ({', '.join(unfinished)})" if unfinished else ""
@@ -148,7 +155,32 @@ def forecast(
     quick: bool = False,
     synthetic: bool = False,
 ) -> Forecast:
-    """What `sweep` would do, how long it might take, and how large the file would get. Nothing is written to it."""
+    """What `sweep` would do, how long it might take, and how large the file would get. Nothing is written to it.
+
+    Parameters
+    ----------
+    spec : path or str
+        A TOML file, or a text, as of `sweep`.
+    path : path
+        The HDF5 file, which need not be there.
+    n_jobs : int, optional
+        How many blocks may run at a time; as many as there are cores by default.
+    retry : bool
+        Whether what failed before is to be run again.
+    mix : bool
+        Whether the same runs of other data are allowed in the file, as of `sweep`.
+    given : dict, optional
+        Data made in Python, as of `sweep`.
+    quick : bool
+        Whether it is a small trial, by the table [quick].
+    synthetic : bool
+        Whether to take generated stand-ins in place of named sets.
+
+    Returns
+    -------
+    Forecast
+        Counts, seconds and bytes.
+    """
     check_jobs(n_jobs)
     began = time.perf_counter()
     read = specs.read(spec, given, quick=quick, synthetic=synthetic)

@@ -52,6 +52,23 @@ def results(path: str | os.PathLike[str]) -> Results:
 
     Where bytes of a file have changed since they were written, a `DamageWarning` says which runs that concerned.
 
+    Parameters
+    ----------
+    path : path
+        The HDF5 file that `sweep` writes.
+
+    Returns
+    -------
+    Results
+        The finished runs.
+
+    Raises
+    ------
+    FileNotFoundError
+        Where there is neither the file nor a part of it.
+
+    Examples
+    --------
     >>> results("nowhere.h5")
     Traceback (most recent call last):
         ...
@@ -102,7 +119,19 @@ class Results:
         return [name for name, values in self.parameters.items() if len(values) > 1]
 
     def where(self, **wanted: Any) -> Results:
-        """The runs whose parameters have these values; a list allows several, a function says yes or no."""
+        """The runs whose parameters have these values.
+
+        Parameters
+        ----------
+        **wanted : value, list or function
+            By the name of a parameter, or ``repetition`` or ``outcome``. A list allows several, a function says yes or
+            no.
+
+        Returns
+        -------
+        Results
+            Those that have all of them.
+        """
         repetitions, repetition = np.unique(self._loaded.numbers("repetition"), return_inverse=True)
         of_runs = {
             "repetition": Parameter(repetitions.tolist(), repetition),
@@ -120,7 +149,18 @@ class Results:
         return Results(self._loaded, self._rows[keep])
 
     def made_by(self, settings: Mapping[str, int]) -> Results:
-        """The runs of the settings with these keys, so many repetitions of each: those of one specification."""
+        """The runs of the settings with these keys, so many repetitions of each: those of one specification.
+
+        Parameters
+        ----------
+        settings : dict
+            How many repetitions, by the key of a setting.
+
+        Returns
+        -------
+        Results
+            Those of them that are here.
+        """
         keys = self._loaded.texts("key").tolist()
         wanted = np.array([settings.get(key.decode(), 0) for key in keys], dtype=np.int64)
         repetitions = self._loaded.numbers("repetition")[self._rows]
@@ -131,7 +171,13 @@ class Results:
         return np.array(OUTCOMES, dtype=object)[self._loaded.numbers("outcome")[self._rows]]
 
     def table(self) -> dict[str, NDArray[Any]]:
-        """A row a run: its parameters, repetition, outcome, last round, and errors and objective recorded last."""
+        """A row a run: its parameters, repetition, outcome, last round, and errors and objective recorded last.
+
+        Returns
+        -------
+        dict
+            Columns by name, an array each.
+        """
         columns = {name: self._loaded.parameters[name].column()[self._settings] for name in self.parameters}
         columns["repetition"] = self._loaded.numbers("repetition")[self._rows]
         columns["outcome"] = self._outcomes
@@ -148,7 +194,13 @@ class Results:
         return self._loaded.rows("runs", measure).last(self._rows)
 
     def records(self) -> dict[str, NDArray[Any]]:
-        """A row a run and recorded round, tidy: parameters, repetition, round, errors, objective."""
+        """A row a run and recorded round, tidy: parameters, repetition, round, errors, objective.
+
+        Returns
+        -------
+        dict
+            Columns by name, an array each.
+        """
         table = self.table()
         counts = self._loaded.rows("runs", "consensus").lengths[self._rows]
         columns = {name: np.repeat(table[name], counts) for name in (*self.parameters, "repetition", "outcome")}
@@ -216,18 +268,44 @@ class Results:
     def means(self, *by: str, measure: str | None = None, over: Sequence[str] = ()) -> list[Mean]:
         """The mean of the last recorded error over the repetitions that completed, with its spread, for each setting.
 
-        With parameters in `by` the runs are grouped by those; in whatever else they differ must be named in `over`,
-        which is averaged over. Without a `measure` it is what the runs are judged by: the optimality, or of networks
-        the test accuracy.
+        Parameters
+        ----------
+        *by : str
+            Parameters to group the runs by; all that tell settings apart, where none is given.
+        measure : str, optional
+            ``"optimality"``, ``"consensus"``, ``"distance"``, ``"objective"``, and of networks ``"train_loss"`` or
+            ``"test_accuracy"``. Where it is not given, what the runs are judged by: the optimality, or of networks the
+            test accuracy.
+        over : list of str
+            Parameters that are averaged over; in nothing else may the runs of a group differ.
+
+        Returns
+        -------
+        list of Mean
+            One a group, with its `label`, `runs`, `mean`, `std` and `error`.
         """
         # What a run that diverged recorded last says nothing of its end.
         ends = np.where(self._outcomes == COMPLETED, self._last(self._measure(measure)), np.nan)
         return [Mean.of(group.label, ends[group.rows]) for group in self._groups(by, over)]
 
     def curves(self, *by: str, measure: str | None = None, over: Sequence[str] = ()) -> list[Curve]:
-        """The mean of an error along the rounds, with its spread, for each setting or each value of `by`, as `means`.
+        """The mean of an error along the rounds, with its spread, for each setting or each value of `by`.
 
         A curve ends where the first of its runs does.
+
+        Parameters
+        ----------
+        *by : str
+            As of `means`.
+        measure : str, optional
+            Likewise.
+        over : list of str
+            Likewise.
+
+        Returns
+        -------
+        list of Curve
+            One a group, with its `label`, `rounds`, `mean` and `std`.
         """
         return self._curves(self._groups(by, over), self._measure(measure), by)
 
@@ -251,7 +329,18 @@ class Results:
         return values
 
     def to_pandas(self, *, records: bool = False) -> DataFrame:
-        """The table, or with `records` the tidy table of all recorded rounds, as a pandas DataFrame."""
+        """The table, or the tidy table of all recorded rounds, as a pandas DataFrame.
+
+        Parameters
+        ----------
+        records : bool
+            Whether to take `records()`, and not `table()`.
+
+        Returns
+        -------
+        DataFrame
+            With the columns of either.
+        """
         try:
             import pandas
         except ImportError:
@@ -259,7 +348,13 @@ class Results:
         return pandas.DataFrame(self.records() if records else self.table())
 
     def to_xarray(self) -> Dataset:
-        """Errors with dimensions (run, record); shorter records end in NaN, and `round` says which rounds they are."""
+        """Errors with dimensions (run, record); shorter records end in NaN, and `round` says which rounds they are.
+
+        Returns
+        -------
+        xarray Dataset
+            With the parameters as coordinates of the runs.
+        """
         try:
             import xarray
         except ImportError:
@@ -277,7 +372,15 @@ class Results:
     def summary(self, *, whole: bool = False) -> str:
         """Outcomes, what varies, and the mean final error of each setting, as an aligned table.
 
-        Of more than forty settings the first and the last are shown; with `whole` all of them.
+        Parameters
+        ----------
+        whole : bool
+            Whether to show all settings; else of more than forty the first and the last.
+
+        Returns
+        -------
+        str
+            Its lines.
         """
         warning = warning_of_noise(self._loaded.texts("parameters"))
         heads, rows, left_out = self._mean_table(whole)
@@ -327,16 +430,40 @@ class Results:
         measure: str | None = None,
         label: str = "",
     ) -> Axes:
-        """Means with error bars: along the recorded rounds, or at the end against a parameter such as ``"rounds"``.
+        """Means with error bars: along the recorded rounds, or at the end against a parameter.
 
-        `by`, `over` and `measure` are as of `means`; `label` is what the curves are called beside what they differ in.
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; new axes where it is not given.
+        x : str
+            ``"round"``, or a parameter such as ``"rounds"``.
+        by : list of str
+            As of `means`.
+        over : list of str
+            Likewise.
+        measure : str, optional
+            Likewise.
+        label : str
+            What the curves are called beside what they differ in.
+
+        Returns
+        -------
+        matplotlib axes
+            With the curves.
         """
         from fastldp.sweeping.drawing import plot_results
 
         return plot_results(self, ax, x=x, by=by, over=over, measure=measure, label=label)
 
     def digest(self) -> str:
-        """A digest of everything but wall times, machines and versions: equal for equal results."""
+        """A digest of everything but wall times, machines and versions: equal for equal results.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
+        """
         found = hashlib.sha256()
         loaded = self._loaded
         short = {name: loaded.texts(name) for name in SETTING_TEXTS}

@@ -89,6 +89,7 @@ class Run:
 
     @property
     def repetition(self) -> int:
+        """Which of its setting it is, from 0."""
         return int(self._number("repetition"))
 
     @property
@@ -118,10 +119,12 @@ class Run:
 
     @property
     def consensus(self) -> Array:
+        """(records,): (1/n) Σᵢ ‖x̄ − xᵢ‖²."""
         return self._column("consensus")
 
     @property
     def distance(self) -> Array:
+        """(records,): ‖x̄ − x*‖² / ‖x*‖², or ‖x̄‖² where x* = 0."""
         return self._column("distance")
 
     @property

@@ -70,6 +70,13 @@ class Report:
         return not (self.missing or self.unsound or self.diverged or self.failed)
 
     def summary(self) -> str:
+        """What was wanted, found and made, and what to do about the rest.
+
+        Returns
+        -------
+        str
+            One line, or a few.
+        """
         made = {COMPLETED: self.completed, DIVERGED: self.diverged, FAILED: self.failed}
         did = [f"{count:,} {outcome}" for outcome, count in made.items() if count]
         lines = [
@@ -88,6 +95,13 @@ class Report:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
+        """Everything in it as plain values.
+
+        Returns
+        -------
+        dict
+            Its fields by name.
+        """
         return asdict(self)
 
 
@@ -113,23 +127,52 @@ def sweep(
 
     Parameters
     ----------
-    spec : a TOML file, or a text; its keys are in `fastldp/sweeping/SPEC.md`. Or what `sweeping.spec.read` made of one.
-    path : the HDF5 file; made where it is not there, added to where it is.
-    backend : ``"threads"``, ``"loky"``, ``"dask"`` or ``"ray"``; the numbers are the same bits on all.
-    address : of a Dask or Ray cluster; one is started on this machine where it is not given.
-    n_jobs : how many blocks may run at a time; as many as there are cores by default.
-    resume : whether to go on with a file that is there; if not, it is refused.
-    retry : whether to run again what failed before.
-    mix : whether runs may be added to a file that has the same runs of other data, or of another version of a method.
-    lock : whether to keep a second writer out; some network drives cannot.
-    shared : whether others may read a new file, as the umask allows. It holds the seed, with which the noise can be
-        taken off, so it is its owner's alone by default; a file that is there keeps the mode it has.
-    progress : whether to show a bar on a terminal, or log lines elsewhere.
-    leg_seconds : how often the state of a run that goes on is written.
-    given : data made in Python, by the name that ``given = "..."`` has in the table [data]: (A, b).
-    quick : whether the keys of the table [quick] replace those of the same name, for a small trial.
-    synthetic : whether to take generated stand-ins in place of named sets.
+    spec : path, str or Spec
+        A TOML file, or a text; its keys are in `fastldp/sweeping/SPEC.md`. Or what `sweeping.spec.read` made of one.
+    path : path
+        The HDF5 file; made where it is not there, added to where it is.
+    backend : str
+        ``"threads"``, ``"loky"``, ``"dask"`` or ``"ray"``; the numbers are the same bits on all.
+    address : str, optional
+        Of a Dask or Ray cluster; one is started on this machine where it is not given.
+    n_jobs : int, optional
+        How many blocks may run at a time; as many as there are cores by default.
+    resume : bool
+        Whether to go on with a file that is there; if not, it is refused.
+    retry : bool
+        Whether to run again what failed before.
+    mix : bool
+        Whether runs may be added to a file that has the same runs of other data, or of another version of a method.
+    lock : bool
+        Whether to keep a second writer out; some network drives cannot.
+    shared : bool
+        Whether others may read a new file, as the umask allows. It holds the seed, with which the noise can be taken
+        off, so it is its owner's alone by default; a file that is there keeps the mode it has.
+    progress : bool
+        Whether to show a bar on a terminal, or log lines elsewhere.
+    leg_seconds : float
+        After so many seconds the state of a run that goes on is written.
+    given : dict, optional
+        Data made in Python, (A, b), by the name that ``given = "..."`` has in the table [data].
+    quick : bool
+        Whether the keys of the table [quick] replace those of the same name, for a small trial.
+    synthetic : bool
+        Whether to take generated stand-ins in place of named sets.
 
+    Returns
+    -------
+    Report
+        How many runs were found and made, how they ended, and how many are missing.
+
+    Raises
+    ------
+    SpecError
+        Where the specification cannot be run; the message has file, line and key.
+    StoreError
+        Where the file cannot be added to, or its disk has no room.
+
+    Examples
+    --------
     >>> import fastldp as fl, tempfile, os
     >>> text = '''
     ... rounds = [10, 20]

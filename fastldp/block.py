@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import blas
-from fastldp.compiling import compiling
+from fastldp.compiling import Code, compiling
 from fastldp.composite import Composite
 from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import gradient, privatize, rounds
 from fastldp.kernels.barrier import barrier
-from fastldp.kernels.calling import lay
+from fastldp.kernels.calling import lay, laying_of
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.methods import Method, State, acts_of
 from fastldp.kernels.network import Network
@@ -30,7 +30,7 @@ from fastldp.kernels.simd import aligned_zeros
 from fastldp.layouts import LANES, Samples
 from fastldp.methods import Program, Schedule
 from fastldp.network import with_scratch
-from fastldp.objective import Formulas, addressed, formulas_of, objective_of, with_losses
+from fastldp.objective import addressed, formulas_of, objective_of, with_losses
 from fastldp.problem import Problem
 from fastldp.recording import Timetable
 
@@ -190,7 +190,6 @@ class Block:
         self._lengths = {runs.rounds for runs in self._kinds}
         self._nothing_seen = Transcript(-1, self.zeros(0, problem.d), self.zeros(0, problem.d))
         self._calls = rounds.Calls()
-        self._calls = self._compiled()
         self._laid = _Laid(0, 0, self.release.deviations, self.method)
         self._begin()
 
@@ -295,22 +294,27 @@ class Block:
         method.try_formulas(self.program)
         return made
 
-    def _compiled(self) -> rounds.Calls:
-        """Where all that the loop calls is compiled."""
+    def code(self) -> Code:
+        """What is compiled for this kind of block, or will be."""
         method, problem = self.program.method, self.problem
         with self._samples(1) as samples:
             loss = problem.loss if isinstance(problem, Problem) else None
             # Margins are in lanes of samples or of runs.
             axes = 2 if isinstance(samples, gradient.Panels) else 1 + (0 if self.alone else len(self.lane_shape))
-            laid = self._about(samples, self.method, self.release, self._nothing_seen)
+            laid = tuple(self._about(samples, self.method, self.release, self._nothing_seen))
             formulas = formulas_of(self.objective, method.regularizer(self.program), loss, samples, axes)
-        acts: Formulas = {"acts": (type(method), acts_of(type(method), self.method, self.state, self.objective))}
-        common = rounds.pieces_of(laid, coins=method.coins)
-        with compiling(common.values(), [piece for _, piece in (formulas | acts).values()]):
-            self.objective, self.method = addressed(self.objective, formulas), addressed(self.method, acts)
-            lay(tuple(laid), self._memory)
+        acts = acts_of(type(method), self.method, self.state, self.objective)
+        pieces = rounds.pieces_of(laid, coins=method.coins)
+        return Code(formulas, {"acts": (type(method), acts)}, pieces, laying_of(laid, self._memory))
+
+    def _compiled(self) -> rounds.Calls:
+        """Where all that the loop calls is compiled."""
+        code = self.code()
+        with compiling(code):
+            self.objective, self.method = addressed(self.objective, code.formulas), addressed(self.method, code.acts)
+            code.laying.compile()
             # The last first: with the first of them others have begun.
-            found = {name: common[name].address for name in reversed(common)}
+            found = {name: code.pieces[name].address for name in reversed(code.pieces)}
         return rounds.Calls(**found, acts=self.method.acts, does=self.method.does)
 
     def stack(self, values: Any) -> NDArray[Any]:
@@ -383,6 +387,8 @@ class Block:
 
     def advance(self, end: int, *, threads: int = 1) -> None:
         """Run up to and including round `end`, and record what the runs' timetables have of these rounds."""
+        if not self._calls.visit:
+            self._calls = self._compiled()
         begin = self.done
         threads = threads if parallel_kernels_run() else 1
         if begin == 0 and self.program.early_releases:

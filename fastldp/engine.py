@@ -26,6 +26,7 @@ from fastldp.composite import Composite
 from fastldp.forking import available_cores as available_cores
 from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import jit
+from fastldp.kernels.calling import Piece
 from fastldp.layouts import Samples, lanes_of, padding, samples_in_lanes, samples_in_panels, samples_in_rows
 from fastldp.problem import Problem
 
@@ -120,6 +121,14 @@ def execute(
     for batch in packs[waves:]:
         with sharing(cores):
             complete(batch, cores)
+
+
+def code_of(problem: Composite, jobs: Sequence[Runs]) -> list[Piece]:
+    """All that the blocks of these jobs have compiled, or will."""
+    packs = {(batch[0].runs.kind, len(batch)): batch for batch in pack(jobs, lanes_of(problem), lines_of(problem))}
+    single = sum(len(runs.keys) for runs in jobs) == 1
+    samples, alone = _laid_out(problem, single=single, runs=max(map(len, packs.values())))
+    return [piece for batch in packs.values() for piece in Block(samples, batch, alone=alone).code().all()]
 
 
 def _laid_out(problem: Composite, *, single: bool, runs: int) -> tuple[Samples, bool]:

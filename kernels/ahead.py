@@ -25,22 +25,28 @@ ahead.help_with(pickle.load(heard))
 """
 
 
-def begin(pieces: Sequence[Piece], processes: int) -> None:
+def begin(pieces: Sequence[Piece], processes: int) -> list[subprocess.Popen[bytes]]:
     """Let up to so many processes begin with what nobody has compiled; who needs what a helper is at work on waits.
 
     A helper that fails costs time only: what is not in the cache after that is compiled by who needs it.
     """
     missing = [piece for piece in pieces if piece.ours and not piece.is_compiled]
     processes = min(processes, len(missing)) if _can_help() else 0
-    for k in range(processes):
+    helpers = [_started() for _ in range(processes)]
+    # A process that has ended is gone only when somebody has asked.
+    _AT_WORK[:] = [helper for helper in _AT_WORK if helper.poll() is None] + helpers
+    for k, helper in enumerate(helpers):
         share = missing[k::processes]
-        helper = _started()
         assert helper.stdin is not None
         with suppress(OSError), helper.stdin as heard:
             named = [(piece.text.__module__, piece.text.__name__, piece.kinds) for piece in share]
             heard.write(dumps(sys.path) + dumps(named))
         for piece in share:
             piece.is_begun = partial(_is_at, helper, share, piece)
+    return helpers
+
+
+_AT_WORK: list[subprocess.Popen[bytes]] = []
 
 
 def _is_at(helper: subprocess.Popen[bytes], share: Sequence[Piece], piece: Piece) -> bool:

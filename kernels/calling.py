@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import typeof, types
 from numba.core import cgutils
 from numba.extending import models, register_model
 from numpy.typing import NDArray
@@ -116,6 +116,11 @@ def _function(text: Any, ours: bool) -> Any:
     if hasattr(text, "py_func"):  # compiled as something else
         return text
     return (piece if ours else own_piece)(text)
+
+
+def laying_of(block: tuple[Any, ...], memory: NDArray[Any]) -> Piece:
+    """What lays tuples like this one."""
+    return once((_lay, likeness(block)), lambda: Piece(_lay, typeof(block), typeof(memory)))
 
 
 def likeness(value: Any) -> Any:

@@ -60,17 +60,17 @@ class Laid(NamedTuple):
     calls: Calls
 
 
-def pieces_of(laid: Laid, *, coins: bool) -> dict[str, Piece]:
+def pieces_of(laid: tuple[Any, ...], *, coins: bool) -> dict[str, Piece]:
     """What is compiled for blocks like this, whatever the method, and what flips coins if there are any."""
 
     def made() -> dict[str, Piece]:
-        placed, number = Placed(typeof(tuple(laid))), types.intp
+        placed, number = Placed(typeof(laid)), types.intp
         # Those that take longest come first; each takes the place of a block, and some numbers.
         texts = {"gradient": (sum_gradients, 4), "release": (release, 6), "visit": (_visit, 7), "serve": (_serve, 4)}
         texts |= {"measure": (_measure, 2)} | ({"coins": (flip, 2)} if coins else {})
         return {name: Piece(text, placed, *[number] * count) for name, (text, count) in texts.items()}
 
-    return once((_visit, likeness(tuple(laid)), coins), made)
+    return once((_visit, likeness(laid), coins), made)
 
 
 def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int, end: int, share: int) -> None:

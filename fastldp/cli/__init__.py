@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import fastldp as fl
-from fastldp.cli import audit, data, info, plan, plot, reproduce, solve, sweep, terminal
+from fastldp.cli import audit, compile, data, info, plan, plot, reproduce, solve, sweep, terminal
 
 COMMANDS = {
     "solve": solve,
@@ -19,6 +19,7 @@ COMMANDS = {
     "audit": audit,
     "data": data,
     "info": info,
+    "compile": compile,
 }
 
 

@@ -65,4 +65,4 @@ def _of_data(data: Any, path: Path) -> dict[str, Any]:
         if several
         else {f"{kind:g}": int(count) for kind, count in zip(kinds, counts, strict=True)},
         "longest row": float(norms.max(initial=0.0)),
-    } | ({"label column": "the last, unless --label says otherwise"} if path.suffix == ".csv" else {})
+    } | ({"label column": "the last; --label of fastldp solve names another"} if path.suffix == ".csv" else {})

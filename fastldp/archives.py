@@ -10,7 +10,8 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import IO, Any
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
@@ -38,11 +39,23 @@ def read_arrays(
     Every damage is a `FileFormatError` that names the file, and the array if it is of one, and ends in the remedy. No
     more memory is asked for than the file's size can unpack to, and than the machine has.
     """
+    with _told(path, remedy), open(path, "rb") as file, ZipFile(file) as archive:
+        members = _members(archive, wanted)
+        _refuse_false_sizes(path, os.fstat(file.fileno()).st_size, list(members.values()))
+        return {name: _array(archive, name, member) for name, member in members.items()}
+
+
+def names_of(path: str | os.PathLike[str], remedy: str) -> list[str]:
+    """The names of the arrays of an archive, none of which is read."""
+    with _told(path, remedy), ZipFile(path) as archive:
+        return [member.removesuffix(SUFFIX) for member in archive.namelist()]
+
+
+@contextmanager
+def _told(path: str | os.PathLike[str], remedy: str) -> Iterator[None]:
+    """Damage that is found inside is told in words, with the remedy."""
     try:
-        with open(path, "rb") as file, ZipFile(file) as archive:
-            members = _members(archive, wanted)
-            _refuse_false_sizes(path, os.fstat(file.fileno()).st_size, list(members.values()))
-            return {name: _array(archive, name, member) for name, member in members.items()}
+        yield
     except (FileNotFoundError, FastLDPError):
         raise
     # The readers of zip files, of DEFLATE and of NumPy's headers tell of damage by a dozen types of errors.

@@ -101,3 +101,12 @@ def _rounds(chosen: list[Any], record: Record, rounds: int) -> NDArray[np.int64]
             raise ArgumentError("record", record, remedy)
         integer("record", item, remedy, at_least=1, at_most=rounds)
     return np.unique(np.array(chosen, dtype=np.int64))
+
+
+def some_of(records: int, most: int = 8) -> NDArray[np.int64]:
+    """The places of some records to show, evenly from the first to the last.
+
+    >>> some_of(100, most=5).tolist()
+    [0, 25, 50, 74, 99]
+    """
+    return np.unique(np.linspace(0, records - 1, min(records, most)).round().astype(np.int64))

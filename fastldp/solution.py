@@ -20,6 +20,7 @@ from fastldp.errors import ArgumentError, FileFormatError
 from fastldp.measures import Measures
 from fastldp.privacy.ledger import Ledger
 from fastldp.privacy.statement import SECRET
+from fastldp.recording import some_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -185,8 +186,7 @@ class Solution:
 
     def _table(self, *, measures: bool) -> tuple[list[_Column], list[list[str]]]:
         """The columns of the table of errors, and its cells at some eight of the recorded rounds."""
-        records = self.rounds.size
-        shown = np.unique(np.linspace(0, records - 1, min(records, 8)).round().astype(int))
+        shown = some_of(self.rounds.size)
         columns, rows = self._columns(shown, measures), []
         for row, k in enumerate(shown):
             # Of the repetitions that came this far.

@@ -201,6 +201,8 @@ def findings(transcripts: int = 20_000, budget: fl.Budget = BUDGET) -> str:
     found = fl.audit(small(), budget, rounds=4, transcripts=transcripts, seed=2)
     assert not found.passed
     assert "WRONG" in found.summary()
+    assert str(found).startswith("THE LEDGER IS WRONG\n")
+    assert found.findings[0] in str(found)
     return "; ".join(found.findings)
 
 
@@ -260,6 +262,14 @@ def test_a_pair_too_alike_to_show_anything() -> None:
     assert found.passed
     assert found.shown_epsilon == 0
     assert "needs more transcripts" in found.summary()
+
+
+def test_an_audit_is_short_at_a_prompt_and_printed() -> None:
+    found = fl.audit(small(), BUDGET, rounds=4, transcripts=4000)
+    assert repr(found).startswith("Audit(nothing contradicts the ledger: ε = ")
+    assert len(repr(found)) < 150
+    assert str(found).startswith("nothing contradicts the ledger\n")
+    assert len(str(found).splitlines()) == 6
 
 
 def test_picture_and_plain_values(tmp_path: Path) -> None:

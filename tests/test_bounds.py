@@ -188,7 +188,7 @@ def test_the_command_has_both_bounds(capsys: pytest.CaptureFixture[str]) -> None
     assert (ledger["gradient_bound"], ledger["bound_source"]) == (1.875, "public")
     assert main([*few[:-2]]) == 0
     assert json.loads(capsys.readouterr().out)["ledger"]["bound_source"] == "data"
-    assert main([argument for argument in few[:-2] if argument != "--json"]) == 0
+    assert main([argument.replace("--json", "--details") for argument in few[:-2]]) == 0
     assert "give a public --row-bound, with --gradient-bound half" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main([*few, "--gradient-bound", "much"])

@@ -162,7 +162,7 @@ def test_what_cannot_be_written_after_the_work_is_written_elsewhere(
     options = ["--save", "there/run.npz", "--plot", "there/error.png"]
     assert main(["solve", "--data", "mine.npz", *SHORT, *options]) == 1
     out, err = capsys.readouterr()
-    assert "optimality" in out
+    assert "promise" in out
     (saved,), (drawn,) = files.glob("run-*.npz"), files.glob("error-*.png")
     assert f"{saved}, for it could not be written to there/run.npz" in out
     assert str(drawn) in out
@@ -179,7 +179,7 @@ def test_a_result_that_can_be_written_nowhere_is_printed_all_the_same(
     monkeypatch.setattr(figures, "save", full)
     assert main(["solve", "--data", "mine.npz", *SHORT, "--plot", "e.png"]) == 1
     out, err = capsys.readouterr()
-    assert "optimality" in out
+    assert "promise" in out
     assert "picture of e.png could be written nowhere" in err
     assert not writing.written("picture", Path("e.png"), full, quiet=True)
 
@@ -199,6 +199,19 @@ def test_results_lie_beside_their_specification(
     (files / "s.h5").rename("s.h5")
     assert main(["sweep", "../s.toml", "--dry-run"]) == 0
     assert "../s.h5 is written anew, though there is s.h5 in this folder; --out s.h5 goes on" in capsys.readouterr().err
+
+
+def test_pictures_lie_beside_the_results(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    fl.sweep("s.toml", "s.h5", progress=False)
+    (files / "caller").mkdir()
+    monkeypatch.chdir(files / "caller")
+    assert main(["plot", "../s.h5", "--x", "step"]) == 0
+    assert "picture  ../s.png" in capsys.readouterr().out
+    assert (files / "s.png").exists()
+    assert list((files / "caller").iterdir()) == []
 
 
 def test_plot_averages_over_what_it_is_told(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

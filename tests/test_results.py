@@ -1,7 +1,9 @@
 """Results: filters, tables, means with error bars, curves and pictures are those of the runs they come from."""
 
+import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -297,6 +299,42 @@ def test_two_pictures_on_one_axes_differ_in_colour_and_name(found: fl.sweeping.R
     assert figures.names_on(axes) == ["ISRLDP", "ISRLDP (2)", "again"]
     assert [line.get_color() for line in axes.lines] == ["C0", "C1", "C2"]
     axes.figure.clear()
+
+
+def _own(*names: str, extra: str = "") -> str:
+    """A module with methods of these names."""
+    classes = [
+        f"@dataclass(frozen=True, eq=False)\nclass {name}(fl.ISRLDP):\n    extra = {extra!r}\n" for name in names
+    ]
+    return "from dataclasses import dataclass\nimport fastldp as fl\n" + "".join(classes)
+
+
+def _legend_of(text: str, path: Path, **options: Any) -> list[str]:
+    sweeps.run(text, path, **options)
+    axes = fl.results(path).plot()
+    names = figures.names_on(axes)
+    axes.figure.clear()
+    return names
+
+
+def test_legends_name_classes_and_not_their_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But where nothing else differs."""
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "legends_one.py").write_text(_own("First", "Second"))
+    (tmp_path / "legends_two.py").write_text(_own("First"))
+    several = sweeps.spec('name = ["legends_one:First", "legends_one:Second"]\nstep = [0.1, 0.3]', rounds="30")
+    names = {f"{name}, step = {step}" for name in ("First", "Second") for step in (0.1, 0.3)}
+    assert {*_legend_of(several, tmp_path / "a.h5")} == names
+    alike = ["legends_one:First", "legends_two:First"]
+    assert {*_legend_of(sweeps.spec(f"name = {alike}\nstep = 0.1", rounds="30"), tmp_path / "b.h5")} == {*alike}
+    one = sweeps.spec('name = "legends_one:First"\nstep = 0.1', rounds="30")
+    assert _legend_of(one, tmp_path / "c.h5") == ["First"]
+    (tmp_path / "legends_one.py").write_text(_own("First", extra="edited"))
+    importlib.reload(sys.modules["legends_one"])
+    names = {*_legend_of(one, tmp_path / "c.h5", mix=True)}
+    codes = fl.results(tmp_path / "c.h5").parameters["code"]
+    assert names == {f"First, code {code[:8]}" for code in codes}
 
 
 def test_legends_name_data_and_not_their_fingerprints(tmp_path: Path) -> None:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
+# Of many findings these are printed unasked.
+MOST_TOLD = 3
+
 
 @dataclass(frozen=True, eq=False)
 class Audit:
@@ -83,17 +86,35 @@ class Audit:
                 "noise",
                 f"{self.noise_variance[0]:.4f} to {self.noise_variance[1]:.4f} of the claimed variance, by release",
             ),
-            (
-                "ε shown",
-                f"{self.shown_epsilon:.4f} at least, with {self.confidence:.0%} confidence, at δ = {self.delta:g}",
-            ),
-            ("ε exact", f"{self.exact_epsilon:.4f}, of ideal releases of this power: no attack can show more"),
-            ("ε claimed", f"{self.epsilon:.4f} by the ledger ({self.accounting})"),
+            *self._epsilons(),
             ("verdict", self._verdict()),
         ]
         rows += [("", finding) for finding in self.findings]
         rows += [("" if k else "unseen", fault) for k, fault in enumerate(self.unseen)]
-        return "\n".join([self.description, "", *(f"  {name:<15} {text}" for name, text in rows)])
+        return "\n".join([self.description, "", *_aligned(rows)])
+
+    def __str__(self) -> str:
+        rows = [("found", finding) for finding in self.findings[:MOST_TOLD]]
+        if len(self.findings) > MOST_TOLD:
+            rows.append(("", f"and {len(self.findings) - MOST_TOLD:,} more"))
+        rows += [*self._epsilons(), ("transcripts", f"{self.transcripts:,} of each of two neighbouring inputs")]
+        if self.unseen:
+            rows.append(("unseen", f"{len(self.unseen)} kinds of faults, which summary() lists (--details)"))
+        return "\n".join([self._verdict(), *_aligned(rows)])
+
+    def __repr__(self) -> str:
+        return (
+            f"Audit({self._verdict()}: ε = {self.shown_epsilon:.4g} shown by {self.transcripts:,} transcripts, "
+            f"{self.epsilon:.4g} claimed; summary() says more)"
+        )
+
+    def _epsilons(self) -> list[tuple[str, str]]:
+        shown = f"{self.shown_epsilon:.4f} at least, with {self.confidence:.0%} confidence, at δ = {self.delta:g}"
+        return [
+            ("ε shown", shown),
+            ("ε exact", f"{self.exact_epsilon:.4f}, of ideal releases of this power: no attack can show more"),
+            ("ε claimed", f"{self.epsilon:.4f} by the ledger ({self.accounting})"),
+        ]
 
     def _verdict(self) -> str:
         if not self.passed:
@@ -225,6 +246,10 @@ def audit(
     with tqdm(total=2 * transcripts, unit="transcript", disable=not progress, file=sys.stderr) as bar:
         attack.run(transcripts, seed, bar)
     return _verdict(attack, transcripts, confidence)
+
+
+def _aligned(rows: list[tuple[str, str]]) -> list[str]:
+    return [f"  {name:<15} {text}" for name, text in rows]
 
 
 def _refuse_too_few(attack: Attack, transcripts: int, confidence: float) -> None:

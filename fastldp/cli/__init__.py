@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     arguments = _parser().parse_args(argv)
+    arguments.words = [*(sys.argv[1:] if argv is None else argv)]
     try:
         with terminal.short_warnings():
             code = int(arguments.run(arguments))

@@ -1,4 +1,4 @@
-"""The options of `fastldp solve` that say what is solved, and how: data, problem and method."""
+"""Options that say what is solved, and how: data, problem and method."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import fastldp as fl
 from fastldp.cli import options
 from fastldp.datasets.dataset import Dataset, two_classes
 from fastldp.datasets.generated import STAND_INS
+from fastldp.kernels.formulas import is_ours
 from fastldp.losses import SIGNS, Loss
 from fastldp.methods import ALLOCATIONS
 from fastldp.problem import HALF
@@ -24,13 +25,15 @@ GENERATED = tuple(name for name in STAND_INS if name != "mnist")
 OF_REGULARIZERS = {"weight": 0.01, "bound": 10.0, "radius": 1.0}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser, also: str = "") -> None:
+    """Of data that a command has beside these, `also` is the name."""
+    generated = ", ".join([*GENERATED, *([also] if also else [])])
     of_data = parser.add_argument_group("data and problem")
     of_data.add_argument(
         "--data",
         default="a6a",
         metavar="FILE",
-        help=f"a LIBSVM, .npz (A and b) or .csv file; or generated data: {', '.join(GENERATED)} (%(default)s)",
+        help=f"a LIBSVM, .npz (A and b) or .csv file; or generated data: {generated} (%(default)s)",
     )
     of_data.add_argument("--label", metavar="COLUMN", help="of a .csv file, by name or number from 0 (the last)")
     of_data.add_argument("--rows", type=int, help="take so many alone, the first (all)")
@@ -38,15 +41,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of_data.add_argument(
         "--loss", default="logistic", help=f"{', '.join(LOSSES)}, or module:Class of your own (%(default)s)"
     )
+    _add_parameters(of_data, "--loss-set", "loss", "delta=0.5 of Huber")
     of_data.add_argument("--l2", type=float, default=0.1, help="weight of ½‖x‖² (%(default)s)")
     of_data.add_argument(
         "--regularizer",
         metavar="g",
         help=f"{', '.join(REGULARIZERS)}, or module:Class (BoxL1; of other methods than PrimalDual Zero)",
     )
-    of_data.add_argument("--weight", type=float, help="of BoxL1: weight of the ℓ1 norm (0.01)")
-    of_data.add_argument("--bound", type=float, help="of BoxL1 and Box: half-width of the box (10)")
-    of_data.add_argument("--radius", type=float, help="of L2Ball, L1Ball and Simplex (1)")
+    of_data.add_argument(
+        "--weight", type=float, help="of the norm in BoxL1, L1 and GroupL2 (0.01; of your own, its own)"
+    )
+    of_data.add_argument(
+        "--bound", type=float, help="half-width of the box in BoxL1 and Box (10; of your own, its own)"
+    )
+    of_data.add_argument("--radius", type=float, help="of L2Ball, L1Ball and Simplex (1; of your own, its own)")
+    _add_parameters(of_data, "--regularizer-set", "regularizer", "ridge=0.1")
     of_data.add_argument(
         "--row-bound", type=float, metavar="R", help="public; longer rows are scaled down to it (none)"
     )
@@ -75,13 +84,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     of_method.add_argument(
         "--allocation", choices=ALLOCATIONS, help="of PrimalDual (planned with a planned step, else dynamic)"
     )
-    of_method.add_argument(
-        "--set",
+    _add_parameters(of_method, "--set", "method", "tail_average=100")
+
+
+def _add_parameters(group: Any, option: str, what: str, example: str) -> None:
+    group.add_argument(
+        option,
         action="append",
         type=_parameter,
         default=[],
         metavar="NAME=VALUE",
-        help="any parameter of the method, such as tail_average=100; may be given several times",
+        help=f"any parameter of the {what}, such as {example}; may be given several times",
     )
 
 
@@ -130,7 +143,7 @@ def problem_of(arguments: argparse.Namespace, data: Dataset) -> fl.Problem:
 
 
 def _loss(arguments: argparse.Namespace) -> Loss:
-    loss: Loss = made(kind_of("loss", arguments.loss, LOSSES, Loss), {})
+    loss: Loss = made(kind_of("loss", arguments.loss, LOSSES, Loss), dict(arguments.loss_set))
     return loss
 
 
@@ -138,32 +151,45 @@ def _regularizer(arguments: argparse.Namespace) -> fl.Regularizer:
     # The baselines know no ℓ1 norm, and the local ones no set either.
     name = arguments.regularizer or ("BoxL1" if arguments.method == "PrimalDual" else "Zero")
     kind = kind_of("regularizer", name, REGULARIZERS, fl.Regularizer)
-    known = parameters_of(kind)
-    given = {name: getattr(arguments, name) for name in OF_REGULARIZERS if getattr(arguments, name) is not None}
+    # A class from outside has defaults of its own, or wants to be told.
+    known = parameters_of(kind) if is_ours(kind) else ()
     defaults = {name: value for name, value in OF_REGULARIZERS.items() if name in known}
+    given = _said_once(arguments, "regularizer_set", tuple(OF_REGULARIZERS))
     regularizer: fl.Regularizer = made(kind, defaults | given)
     return regularizer
 
 
-def method_of(arguments: argparse.Namespace) -> Any:
-    """The method with its parameters; a step that is not given is planned."""
-    kind, values = kind_of("method", arguments.method, METHODS, fl.Method), dict(arguments.set)
-    for name in ("step", "allocation"):
-        if name in values and getattr(arguments, name) is not None:
-            raise fl.errors.ArgumentError(
-                "set", f"{name}={values[name]}", f"--{name} says so already; give one of them"
-            )
-    plans = kind.plans or kind is fl.PrimalDual
-    step = values.pop("step", arguments.step if arguments.step is not None or not plans else PLANNED)
+def _said_once(arguments: argparse.Namespace, option: str, names: tuple[str, ...]) -> dict[str, Any]:
+    """Parameters that were set by name, and those that have an option of their own and were given there."""
+    values = dict(getattr(arguments, option))
+    for name in names:
+        own = getattr(arguments, name)
+        if own is not None and name in values:
+            said = f"{name}={values[name]}"
+            raise fl.errors.ArgumentError(option, said, f"--{name} says so already; give one of them")
+        if own is not None:
+            values[name] = own
+    return values
+
+
+def kind_of_method(arguments: argparse.Namespace) -> Any:
+    return kind_of("method", arguments.method, METHODS, fl.Method)
+
+
+def method_of(arguments: argparse.Namespace, *, planned: bool = True) -> Any:
+    """The method with its parameters; a step that is not given is planned, or else the theorem's of PrimalDual."""
+    kind = kind_of_method(arguments)
+    values = _said_once(arguments, "set", ("step", "allocation"))
     if isinstance(values.get("prior"), dict):
         values["prior"] = made(fl.Prior, values["prior"])
-    if kind is not fl.PrimalDual:
-        if step == THEOREM:
-            raise fl.errors.ArgumentError(
-                "step", step, f"the theorem is about PrimalDual; give {kind.__name__} a number"
-            )
-        if arguments.allocation is not None:
-            values["allocation"] = arguments.allocation
-        return made(kind, values if step is None else {"step": step} | values)
-    allocation = arguments.allocation or (PLANNED if step == PLANNED else "dynamic")
-    return made(kind, {"step": None if step == THEOREM else step, "allocation": allocation} | values)
+    if kind.plans and planned:
+        values.setdefault("step", PLANNED)
+    if kind is fl.PrimalDual:
+        values.setdefault("allocation", PLANNED if values.get("step") == PLANNED else "dynamic")
+        if values.get("step") == THEOREM:
+            values["step"] = None
+    elif values.get("step") == THEOREM:
+        raise fl.errors.ArgumentError(
+            "step", THEOREM, f"the theorem is about PrimalDual; give {kind.__name__} a number"
+        )
+    return made(kind, values)

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(facts))
     else:
-        print("\n".join(f"{key:<15} {_shown(value)}" for key, value in facts.items()))
+        print("\n".join(f"{key:<15} {shown(value)}" for key, value in facts.items()))
     return 0
 
 
@@ -119,7 +119,8 @@ def _facts(name: str, rows: int | None, *, progress: bool) -> dict[str, Any]:
     }
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A fact for people."""
     if isinstance(value, dict):
         total = sum(value.values())
         return ", ".join(f"{kind}: {many:,} ({many / total:.1%})" for kind, many in value.items())

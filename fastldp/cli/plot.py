@@ -14,7 +14,7 @@ from fastldp.sweeping.reading import MEASURES
 SUMMARY = "draw the results of a sweep: means with error bars"
 EXAMPLES = """\
 examples:
-  fastldp plot first.h5                                   the final error against the horizon
+  fastldp plot first.h5                                   the final error against the horizon, in first.png beside it
   fastldp plot first.h5 --x round --where rounds=4000     the error along the rounds
   fastldp plot first.h5 --x step --by method --where epsilon=1.0 method=ISRLDP --out steps.pdf
 """
@@ -22,7 +22,9 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("results", type=Path, help="a file that fastldp sweep wrote")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the picture (the file's name, .png)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="the picture (beside the results, of their name, .png)"
+    )
     parser.add_argument("--x", help="a parameter, or round for the error along the rounds (rounds, where they differ)")
     parser.add_argument("--by", nargs="+", default=[], metavar="NAME", help="what distinguishes the curves (all else)")
     parser.add_argument(
@@ -35,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    out = arguments.out or Path(arguments.results.with_suffix(".png").name)
+    out = arguments.out or arguments.results.with_suffix(".png")
     require_picture("out", out)
     chosen = fl.results(arguments.results).where(**dict(_condition(text) for text in arguments.where))
     if not len(chosen):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import fastldp as fl
+from fastldp.cli import options
 from fastldp.sweeping.backends import NAMES
 from fastldp.sweeping.store import parts_of
 
@@ -76,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-lock", action="store_true", help="do without a lock, on drives that have none")
     parser.add_argument("--shared", action="store_true", help="let others read the file, which holds the seed")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    options.add(parser, "--json")
 
 
 def _beside(spec: Path) -> Path:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TextIO
 
 # How the signs of the paper are written where there are no such letters.
@@ -51,6 +53,16 @@ def short_warnings() -> Iterator[None]:
         yield
     finally:
         warnings.formatwarning = before
+
+
+def program() -> str:
+    """What a user who is here types for `fastldp`."""
+    path = Path(sys.argv[0])
+    if path.name == "__main__.py":
+        return "python -m fastldp"
+    if path.stem != "fastldp" or shutil.which("fastldp") is not None:
+        return "fastldp"
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 def hang_up(stream: TextIO) -> None:

@@ -1,4 +1,4 @@
-"""What a ledger promises, as one paragraph for people who do not know the field."""
+"""What a ledger promises, in words for people who do not know the field."""
 
 from __future__ import annotations
 
@@ -52,6 +52,19 @@ def statement(ledger: Ledger, repetitions: int = 1) -> str:
     elif ledger.total_delta > ledger.delta:
         parts.append("For lack of room in δ the promise holds for ideal noise only: see the sampler's line.")
     return " ".join(parts)
+
+
+def brief(ledger: Ledger) -> tuple[str, str]:
+    """The promise in two sentences: what it is, and what it does not cover."""
+    epsilon = float(np.max(ledger.promised_epsilon))
+    secret = "" if ledger.noise == "os" else " while the seed is secret"
+    return (
+        f"All that a worker sends in a run is ({epsilon:g}, {ledger.delta:g})-LDP{secret}: were one of its samples "
+        f"another, no outcome would be over e^ε = {math.exp(min(epsilon, 700.0)):.3g} times as likely, up to δ.",
+        f"Read off the data, hence not covered: {ledger.read_off_data}."
+        if ledger.read_off_data
+        else "Nothing was read off the data without noise.",
+    )
 
 
 def _read(ledger: Ledger) -> str:

@@ -27,6 +27,10 @@ LONGEST_NAME = 60
 MOST_POINTS = 10_000
 # Parameters whose values speak for themselves.
 SELF_EVIDENT = ("method", "data", "allocation", "accounting")
+# Those that are classes, which may come from outside.
+CLASSES = ("method", "loss", "regularizer")
+# Digests, of which the beginning is shown, and what they are of.
+DIGESTS = {"fingerprint": "data", "code": "code", "loss_code": "code of the loss", "regularizer_code": "code of g"}
 
 
 class _Line(NamedTuple):
@@ -153,11 +157,16 @@ def _legend(ax: Axes, ours: bool) -> None:
 
 def _names(results: Results, lines: Sequence[_Line], label: str, taken: Sequence[str]) -> list[str]:
     """A name for each curve, none of which is on the axes yet."""
+    names = [name_of(line.label, short=True) for line in lines]
+    # Two modules may have classes of one name.
+    if len({*names}) < len(names):
+        names = [name_of(line.label) for line in lines]
+    # Where nothing differs but code or data, what all have in common.
+    common = ", ".join(name_of({"method": value}, short=True) for value in results.parameters.get("method", []))
     found: list[str] = []
-    for line in lines:
-        own = ", ".join(text for text in (label, name_of(line.label)) if text)
-        # Where nothing differs, what all have in common.
-        own = own or ", ".join(str(value) for value in results.parameters.get("method", []))
+    for line, text in zip(lines, names, strict=True):
+        first = label or (common if {*line.label} <= {*DIGESTS} else "")
+        own = ", ".join(part for part in (first, text) if part)
         name, count = own, 1
         while name in taken or name in found:
             count += 1
@@ -166,16 +175,21 @@ def _names(results: Results, lines: Sequence[_Line], label: str, taken: Sequence
     return found
 
 
-def name_of(parameters: Mapping[str, Any]) -> str:
-    """What distinguishes a curve, without what does not apply to it.
+def name_of(parameters: Mapping[str, Any], *, short: bool = False) -> str:
+    """What distinguishes a curve, without what does not apply to it; of classes from outside, `short`, the name alone.
 
     >>> name_of({"method": "ISRLDP", "step": 0.5, "clip": None, "fingerprint": "3fa8b2c1d2e3"})
     'ISRLDP, step = 0.5, data 3fa8b2c1'
+    >>> name_of({"method": "mymethods:HeavyBall", "momentum": 0.9}, short=True)
+    'HeavyBall, momentum = 0.9'
     """
     texts = []
     for name, value in parameters.items():
-        if name == "fingerprint":
-            texts.append(f"data {value[:8]}")
-        elif value is not None:
-            texts.append(shown(value) if name in SELF_EVIDENT else f"{name} = {shown(value)}")
+        if value is None:
+            continue
+        if name in DIGESTS:
+            texts.append(f"{DIGESTS[name]} {value[:8]}")
+            continue
+        text = str(value).rpartition(":")[2] if short and name in CLASSES else shown(value)
+        texts.append(text if name in SELF_EVIDENT else f"{name} = {text}")
     return ", ".join(texts)

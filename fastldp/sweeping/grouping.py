@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # What data and methods were, where their names do not tell: named last, and only where nothing else differs.
-PROVENANCE = ("fingerprint", "version")
+PROVENANCE = ("fingerprint", "version", "code", "loss_code", "regularizer_code")
 
 
 class Group(NamedTuple):

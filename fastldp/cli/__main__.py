@@ -1,0 +1,3 @@
+"""`python -m fastldp.cli`: the same as `python -m fastldp`."""
+
+import fastldp.__main__  # noqa: F401 - which runs it

@@ -1,0 +1,114 @@
+"""The short report of a solve, no longer than a screen, and its picture."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import fastldp as fl
+from fastldp.cli.terminal import program
+from fastldp.kernels import calling
+from fastldp.privacy.statement import brief
+from fastldp.recording import some_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, MARGIN = 100, 9
+ROWS = 5
+# The longest command that is repeated word by word.
+LONGEST = 47
+OF_FILES = ("--plot", "--save")
+
+
+def report(run: fl.Solution, problem: fl.Problem, method: Any, name: str) -> str:
+    """What was solved and how, the error along the rounds, and the promise in words."""
+    assert run.ledger is not None  # the command always has a budget
+    return "\n\n".join(
+        [
+            _part("solved", *_solved(run, problem, method, name)),
+            _part("error", *_errors(run, problem)),
+            _part("promise", *(line for text in brief(run.ledger) for line in textwrap.wrap(text, WIDTH - MARGIN))),
+        ]
+    )
+
+
+def following(words: Sequence[str]) -> str:
+    """Three commands to try next; the first is the one that was given, in detail."""
+    same = shlex.join([*_without_files(words), "--details"])
+    rows = [
+        (same if len(same) <= LONGEST else "solve ... --details", "with ledger and bounds"),
+        ("solve --data mine.csv --label y", "your own data"),
+        ("reproduce fig1 --quick", "the paper's first figure"),
+    ]
+    width = max(len(command) for command, _ in rows)
+    return _part("next", *(f"{program()} {command:<{width}}  {what}" for command, what in rows))
+
+
+def picture(run: fl.Solution, problem: fl.Problem, name: str) -> Axes:
+    """The errors along the rounds, beside where they start."""
+    assert run.ledger is not None
+    axes = run.plot()
+    # In the words of the report.
+    axes.lines[0].set_label(f"error: mean ± std of {len(run.workers)}")
+    axes.set_ylabel("error = distance + consensus")
+    if _starts_at_one(run, problem):
+        axes.axhline(1.0, color="0.5", linewidth=1, zorder=1, label="start, x = 0")
+    axes.legend(frameon=False)
+    axes.set_title(f"{name}, {problem.n} workers, ({run.ledger.epsilon:g}, {run.ledger.delta:g})-LDP")
+    return axes
+
+
+def _part(name: str, *lines: str) -> str:
+    """Lines beside a word in the margin."""
+    return "\n".join(f"{'' if k else name:<{MARGIN}}{line}".rstrip() for k, line in enumerate(lines))
+
+
+def _solved(run: fl.Solution, problem: fl.Problem, method: Any, name: str) -> list[str]:
+    """The data, the objective and the method, a line each."""
+    rows, squares = problem.rows.shape[0], f" + ({problem.l2:g}/2)‖x‖²" if problem.l2 else ""
+    g = "" if isinstance(problem.regularizer, fl.Zero) else f" + g, g = {problem.regularizer}"
+    compiling = ", with compiling" if calling.counts()[1] else ""
+    lines = [
+        f"{name}: {rows:,} rows of {problem.d:,} features, over {problem.n} workers",
+        f"{problem.loss.name} loss{squares}{g}",
+        f"by {_called(method)}, {run.rounds[-1]:,} rounds in {run.seconds:.2g} s{compiling}",
+    ]
+    return [textwrap.shorten(line, WIDTH - MARGIN, placeholder=" ...") for line in lines]
+
+
+def _called(method: Any) -> str:
+    """A method with those of its parameters that are not as by default."""
+    own = [field for field in fields(method) if repr(getattr(method, field.name)) != repr(field.default)]
+    return f"{type(method).__name__}({', '.join(f'{one.name}={getattr(method, one.name)!r}' for one in own)})"
+
+
+def _errors(run: fl.Solution, problem: fl.Problem) -> list[str]:
+    """A table of some rounds, and what the error is."""
+    known = bool(np.isfinite(run.distance).any())
+    values = run.optimality if known else run.objective
+    lines = [f"{'round':>9}  {f'mean of {len(values)}':>12}  {'± std':>9}"]
+    for k in some_of(run.rounds.size, ROWS):
+        # Of the repetitions that came this far.
+        there = values[~np.isnan(values[:, k]), k]
+        if there.size:
+            lines.append(f"{run.rounds[k]:>9,}  {there.mean():>12.4g}  {there.std():>9.2g}")
+    start = "; 1 at the start" if _starts_at_one(run, problem) else ""
+    error = f"squared distance to the optimum x*, over ‖x*‖², and between the workers{start}"
+    return [*lines, error if known else "the objective, for no optimum was found"]
+
+
+def _starts_at_one(run: fl.Solution, problem: fl.Problem) -> bool:
+    """Whether the error of x = 0 is 1: there is an optimum, and it is another."""
+    return bool(np.isfinite(run.distance).any() and problem.optimum().any())
+
+
+def _without_files(words: Sequence[str]) -> list[str]:
+    """A command without the files that it writes."""
+    kept = [word for word in words if not word.startswith(tuple(f"{option}=" for option in OF_FILES))]
+    return [word for k, word in enumerate(kept) if word not in OF_FILES and (k == 0 or kept[k - 1] not in OF_FILES)]

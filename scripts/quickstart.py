@@ -14,7 +14,6 @@ def main() -> None:
     # Sixteen runs fill the lanes of one kernel: a second one, for those left over, would have to be compiled too.
     problem = "--data", "ijcnn1", "--repetitions", "16"
     files = "--plot", out / "quickstart.png", "--save", out / "quickstart.npz"
-    print("solving; the first time kernels are compiled, for half a minute", flush=True)
     environment.run(programs / "fastldp", "solve", *problem, *files, cwd=here)
 
 

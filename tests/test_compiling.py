@@ -91,7 +91,7 @@ def test_a_folder_without_locks_is_used_all_the_same(monkeypatch: pytest.MonkeyP
     def refuse(*_: Any) -> None:
         raise OSError("no locks available")
 
-    monkeypatch.setattr(jit.fcntl, "flock", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
     with jit.one_process("saving"):
         pass
 

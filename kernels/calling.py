@@ -6,6 +6,7 @@ address has none of that: each piece is compiled once, whoever calls it, and wha
 that a block of runs is about is laid into memory as one tuple, and pieces find it there.
 """
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -86,9 +87,11 @@ class Piece:
     """
 
     def __init__(self, text: Any, *kinds: Any, ours: bool = True) -> None:
+        self.function = _function(text, ours)
         self.text, self.kinds, self.ours = text, kinds, ours
         # Where another process has been asked to compile it: whether that is at work on it.
         self.is_begun: Callable[[], bool] | None = None
+        self._compiled = False
 
     @cached_property
     def address(self) -> int:
@@ -101,14 +104,16 @@ class Piece:
 
     def compile(self) -> Any:
         """In this process, or out of the cache."""
-        function = _function(self.text, self.ours)
-        function.compile(self.kinds)
-        return function.overloads[self.kinds]
+        self.function.compile(self.kinds)
+        return self.function.overloads[self.kinds]
 
     @property
     def is_compiled(self) -> bool:
-        """Whether in this process, or in the cache."""
-        return "address" in vars(self) or (self.ours and is_kept(_function(self.text, self.ours), self.kinds))
+        """Whether in this process, or in the cache; what was once is not looked for again."""
+        if not self._compiled:
+            in_process = self.kinds in self.function.overloads
+            self._compiled = in_process or (self.ours and is_kept(self.function, self.kinds))
+        return self._compiled
 
 
 @cache
@@ -133,12 +138,14 @@ def likeness(value: Any) -> Any:
 def once(about: Any, made: Callable[[], Pieces]) -> Pieces:
     """The pieces about something: in this process, made once."""
     if about not in _MADE:
-        _MADE[about] = made()
+        with _ONE_MAKES:
+            _MADE.setdefault(about, made())
     found: Pieces = _MADE[about]
     return found
 
 
 _MADE: dict[Any, Any] = {}
+_ONE_MAKES = threading.Lock()
 
 
 def counts() -> tuple[int, int]:

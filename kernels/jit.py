@@ -8,6 +8,7 @@ after a hash of all kernel sources: other sources, other folder.
 import hashlib
 import os
 import tempfile
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -88,19 +89,26 @@ def is_kept(function: Any, kinds: tuple[Any, ...]) -> bool:
     return isinstance(function._cache, _Cache) and function._cache.has(kinds, function.targetctx.codegen())
 
 
+def _cache_in(folder: Path, function: Callable[..., Any]) -> _Cache:
+    # Numba reads CACHE_DIR when a cache is made; it is put back so that a user's own functions keep theirs.
+    with _ONE_CACHE_DIR:
+        config.CACHE_DIR, user_folder = str(folder), config.CACHE_DIR
+        try:
+            return _Cache(function)
+        finally:
+            config.CACHE_DIR = user_folder
+
+
+_ONE_CACHE_DIR = threading.Lock()
+
+
 def _compiled(*, cached: bool = True, **options: Any) -> Callable[[Callable[..., Any]], Any]:
     def decorate(function: Callable[..., Any]) -> Any:
         folder = cache_folder() if cached else None
-        user_folder = config.CACHE_DIR
-        # Numba reads CACHE_DIR when it decorates; it is put back so that a user's own functions keep theirs.
-        config.CACHE_DIR = str(folder) if folder else user_folder
-        try:
-            made = numba.njit(error_model="numpy", **options)(function)
-            if folder:
-                made._cache = _Cache(function)
-            return made
-        finally:
-            config.CACHE_DIR = user_folder
+        made = numba.njit(error_model="numpy", **options)(function)
+        if folder:
+            made._cache = _cache_in(folder, function)
+        return made
 
     return decorate
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -73,3 +74,17 @@ def test_a_users_own_cache_folder_is_left_as_it_was(tmp_path: Path) -> None:
     code = "from numba import config; before = config.CACHE_DIR; import fastldp; assert config.CACHE_DIR == before"
     run(code)
     run(code, NUMBA_CACHE_DIR=str(tmp_path))
+
+
+def test_threads_that_make_kernels_at_once_keep_them_in_one_folder() -> None:
+    """Numba has one setting for the folders of all caches, which is changed for a moment."""
+    before, folder = jit.config.CACHE_DIR, str(jit.cache_folder())
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            made = list(threads.map(lambda _: jit.serial(allocating.py_func), range(400)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(kernel._cache.cache_path.startswith(folder) for kernel in made)
+    assert before == jit.config.CACHE_DIR

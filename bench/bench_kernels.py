@@ -12,13 +12,14 @@ from pytest_benchmark.fixture import BenchmarkFixture
 import fastldp as fl
 import jobs
 import limits
-from fastldp.block import Block, Lane, Runs
+from fastldp.engine.block import Block
+from fastldp.engine.layouts import LANES, samples_in_panels, samples_in_rows
+from fastldp.engine.objective import addressed, formulas_of, objective_of, with_losses
+from fastldp.engine.recording import timetable
+from fastldp.engine.runs import Lane, Runs
 from fastldp.kernels import formulas, gaussian, gradient, jit, vmath
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.simd import aligned_zeros, load, store
-from fastldp.layouts import LANES, samples_in_panels, samples_in_rows
-from fastldp.objective import addressed, formulas_of, objective_of, with_losses
-from fastldp.recording import timetable
 from measuring import Reference, Work, measure
 
 Array = NDArray[Any]

@@ -10,7 +10,7 @@ from scipy import sparse
 
 import fastldp as fl
 import peers
-from fastldp.layouts import LANES
+from fastldp.engine.layouts import LANES
 from measuring import Reference, Work
 
 BUDGET = fl.Budget(1.0, 1e-4)

@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fastldp as fl
-from fastldp import blas, block, layouts, network, recording
+from fastldp.engine import blas, block, layouts, recording
+from fastldp.engine.runs import Lane, Runs
 from fastldp.kernels import network as kernels
 from fastldp.kernels.chacha import key_of
+from fastldp.problems import network
 
 Array = NDArray[np.float32]
 
@@ -181,8 +183,8 @@ def ours(problem: fl.MLP, budget: fl.Budget | None, rounds: int = 1000) -> Round
     """A round on all cores, through the same block as any solve."""
     schedule = fl.PrimalDual(step=STEP).schedule(problem, budget, rounds)
     timetable = recording.timetable(fl.Final(), rounds, problem.n)
-    runs = block.Runs(problem, schedule, problem.start(), key_of(0, 0)[None], timetable, np.full(problem.d, np.nan))
-    laid = block.Block(layouts.samples_in_lanes(problem, 1), [block.Lane(runs, 0)])
+    runs = Runs(problem, schedule, problem.start(), key_of(0, 0)[None], timetable, np.full(problem.d, np.nan))
+    laid = block.Block(layouts.samples_in_lanes(problem, 1), [Lane(runs, 0)])
 
     def one_round() -> Any:
         laid.advance(laid.done + 1, threads=numba.get_num_threads())

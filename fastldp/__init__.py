@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from fastldp import _checkout as _checkout
 from fastldp import datasets, errors, lanes, privacy, theory
 from fastldp.auditing import Audit, audit
+from fastldp.engine.recording import Every, Final, Messages
 from fastldp.errors import FastLDPError
 from fastldp.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
 from fastldp.methods import ISRLDP, DPFedAvg, DPScaffNew, DPScaffold, LDPFedEXP, Method, PrimalDual
-from fastldp.mlp import MLP
 from fastldp.planning import Facts, Plan, Prior, plan
 from fastldp.privacy import Budget, Ledger
-from fastldp.problem import Problem
-from fastldp.recording import Every, Final, Messages
+from fastldp.problems.linear import Problem
+from fastldp.problems.mlp import MLP
 from fastldp.regularizers import L1, Box, BoxL1, GroupL2, L1Ball, L2Ball, Regularizer, Simplex, Zero
 from fastldp.solution import Outcome, Solution, Status, load
 from fastldp.solve import solve

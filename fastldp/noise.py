@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.composite import Composite
 from fastldp.describing import described, section
 from fastldp.errors import ArgumentError
 from fastldp.kernels.chacha import key_of
 from fastldp.methods import Method
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import COMMON, OS, SEEDED
+from fastldp.problems.composite import Composite
 
 
 class Noise(NamedTuple):

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from fastldp import disk, html
 from fastldp.archives import digest_of, read_arrays
+from fastldp.engine.recording import some_of
 from fastldp.errors import ArgumentError, FileFormatError
 from fastldp.measures import Measures
 from fastldp.privacy.ledger import Ledger
 from fastldp.privacy.statement import SECRET
-from fastldp.recording import some_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastldp import bars, engine, memory
-from fastldp.block import Runs
-from fastldp.composite import LARGEST_ENTRY, Composite
+from fastldp import bars, memory
+from fastldp.engine import driving
+from fastldp.engine.recording import Record, Timetable, timetable
+from fastldp.engine.runs import Runs
 from fastldp.errors import (
     ArgumentError,
     DeltaWarning,
@@ -32,10 +33,10 @@ from fastldp.methods import Method, PrimalDual
 from fastldp.noise import Noise, identity
 from fastldp.privacy.budget import LARGEST_DELTA, Budget
 from fastldp.privacy.ledger import Ledger
-from fastldp.recording import Record, Timetable, timetable
+from fastldp.problems.composite import LARGEST_ENTRY, Composite
+from fastldp.problems.weighting import UNIFORM
 from fastldp.solution import Outcome, Solution, Status
 from fastldp.validation import integer, vector
-from fastldp.weighting import UNIFORM
 
 Array = NDArray[np.float64]
 
@@ -217,7 +218,7 @@ def execute(problem: Composite, jobs: Sequence[Runs], *, n_jobs: int | None, pro
             bar.update(count)
 
     with bar, stop_on_interrupt() as stop:
-        engine.execute(problem, jobs, n_jobs=n_jobs, advanced=advanced, stop=stop)
+        driving.execute(problem, jobs, n_jobs=n_jobs, advanced=advanced, stop=stop)
 
 
 def starting_point(problem: Composite, x0: ArrayLike | None) -> Array:

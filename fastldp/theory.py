@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from fastldp.errors import ArgumentError, UnboundedGradientError
 from fastldp.methods import PrimalDual
 from fastldp.privacy.budget import Budget
-from fastldp.problem import Problem
+from fastldp.problems.linear import Problem
 from fastldp.validation import integer, known_name, real, reals, vector
 
 Array = NDArray[np.float64]

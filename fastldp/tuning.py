@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import memory
-from fastldp.block import Runs
-from fastldp.composite import Composite
+from fastldp.engine.recording import Final, timetable
+from fastldp.engine.runs import Runs
 from fastldp.errors import ArgumentError, GridEdgeWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.methods import Method
 from fastldp.privacy.budget import Budget
-from fastldp.recording import Final, timetable
+from fastldp.problems.composite import Composite
 from fastldp.solve import (
     FEWER_ROUNDS,
     MOST_ROUNDS,

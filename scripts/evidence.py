@@ -13,8 +13,8 @@ from unittest import mock
 import numpy as np
 
 import fastldp as fl
-from fastldp import engine
 from fastldp.bars import Progress
+from fastldp.engine import driving
 from fastldp.sweeping import runner, store
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.parameters import flat
@@ -74,7 +74,7 @@ def hasty(many_parts: int = 3) -> Iterator[None]:
     with (
         mock.patch.object(store, "MANY_PARTS", many_parts),
         mock.patch.object(runner, "COMMIT_SECONDS", 0.0),
-        mock.patch.object(engine, "SEGMENT_NANOSECONDS", 7 * 2800.0),
+        mock.patch.object(driving, "SEGMENT_NANOSECONDS", 7 * 2800.0),
     ):
         yield
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import fastldp as fl
+from fastldp.engine.forking import available_cores
 from fastldp.kernels import rounds
 from fastldp.sweeping import spec as specs
 
@@ -69,7 +70,7 @@ def run(text: str, path: Path) -> dict[str, Any]:
     fl.sweep(small, path.with_name("warm.h5"), given=GIVEN, progress=False, n_jobs=2)
     rounds.run_serial = timed(rounds.run_serial)
     report = fl.sweep(text, path, given=GIVEN, progress=True, n_jobs=2)
-    threads = fl.engine.available_cores()
+    threads = available_cores()
     beside = report.seconds - spent[0] / min(2, threads)
     return {
         "completed": report.completed,

@@ -78,7 +78,7 @@ MUTANTS = {
         "noise", "key_of(secret, repetition, bound)", "key_of(secret, repetition % 1000, bound)", "have the same noise"
     ),
     "all lanes of a block": Mutant(
-        "block",
+        "engine.block",
         "= group.runs.keys[group.repetitions].T",
         "= group.runs.keys[group.repetitions[:1]].T",
         "correlated between transcripts",
@@ -112,16 +112,19 @@ MUTANTS = {
     "0.9 of the sensitivity": Mutant(
         "privacy.ledger", "query = 2 * bound / divisors", "query = 1.8 * bound / divisors", "more than the sensitivity"
     ),
-    "0.95 of the noise": Mutant("block", "kind] = part", "kind] = 0.95 * part", "of the claimed variance"),
+    "0.95 of the noise": Mutant("engine.block", "kind] = part", "kind] = 0.95 * part", "of the claimed variance"),
     "half of the noise, last worker": Mutant(
-        "block",
+        "engine.block",
         "self.stack(runs.schedule.factors for",
         "self.stack(runs.schedule.factors * np.append(np.ones(problem.n - 1), 0.5) for",
         "the noise of worker 2 has 0.2",
         workers=3,
     ),
     "variances backwards": Mutant(
-        "block", "schedule.deviations[begin:end]", "schedule.deviations[::-1][begin:end]", "of the claimed variance"
+        "engine.block",
+        "schedule.deviations[begin:end]",
+        "schedule.deviations[::-1][begin:end]",
+        "of the claimed variance",
     ),
     "the warm start not counted": Mutant(
         "methods.schedule",
@@ -139,14 +142,14 @@ MUTANTS = {
     ),
     # Another query than the ledger is made for.
     "clipping left out": Mutant(
-        "block",
+        "engine.block",
         "clips = [program.enforced(problem) for",
         "clips = [np.inf for",
         "the mean of the loss",
         epsilon=8.0,
     ),
     "clipping 10 % lax": Mutant(
-        "block",
+        "engine.block",
         "clips = [program.enforced(problem) for",
         "clips = [1.1 * program.enforced(problem) for",
         "the mean of the loss",
@@ -172,7 +175,7 @@ MUTANTS = {
         epsilon=8.0,
     ),
     "queries 10 % too large": Mutant(
-        "block", '"weight": (1.0 /', '"weight": (1.1 /', "the mean of the loss", epsilon=8.0, transcripts=20_000
+        "engine.block", '"weight": (1.0 /', '"weight": (1.1 /', "the mean of the loss", epsilon=8.0, transcripts=20_000
     ),
     "the dual sent along": Mutant(
         "methods.primal_dual",

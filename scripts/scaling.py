@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import environment
 import jobs
 from fastldp import figures
-from fastldp.engine import available_cores
+from fastldp.engine.driving import available_cores
 from measuring import timed
 
 FACTORS = (1, 2, 4, 8)

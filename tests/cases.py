@@ -13,8 +13,8 @@ from scipy import sparse
 
 import fastldp as fl
 import naive
+from fastldp.engine.objective import addressed, formulas_of, objective_of
 from fastldp.kernels import formulas, jit, simd
-from fastldp.objective import addressed, formulas_of, objective_of
 
 # Of tests that have shards of a row or so on purpose, whose noise dominates.
 tiny_shards = pytest.mark.filterwarnings("ignore::fastldp.errors.NoiseWarning")

@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 import fastldp as fl
-from fastldp import engine
+from fastldp.engine import driving
 from fastldp.kernels import rounds
 
 calls = 0
@@ -44,7 +44,7 @@ def report(who: str, line: str) -> None:
 
 def main(how: str, repetitions: int) -> None:
     # Two threads, on one core if need be: they take turns there.
-    engine.available_cores = lambda: 2
+    driving.available_cores = lambda: 2
     rounds.run_parallel = counted
     if how != "before":
         report("parent", solved(repetitions))

@@ -11,18 +11,19 @@ from scipy import stats
 import cases
 import fastldp as fl
 import naive
-from fastldp import block, figures, noise
+from fastldp import figures, noise
 from fastldp.auditing import evidence, independence, pair
 from fastldp.auditing.adversary import look
 from fastldp.auditing.independence import closest
 from fastldp.auditing.queries import query
 from fastldp.auditing.watching import Watch, Watched
+from fastldp.engine import block
 from fastldp.errors import ArgumentError, BudgetError
 from fastldp.kernels.chacha import key_of
 from fastldp.methods import schedule
 from fastldp.methods.base import View
 from fastldp.privacy import Sensitivity, epsilon_of
-from fastldp.problem import Problem
+from fastldp.problems.linear import Problem
 from mutants import small, small_network
 
 BUDGET = fl.Budget(2.0, 1e-3)

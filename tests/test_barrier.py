@@ -11,7 +11,8 @@ import pytest
 
 import cases
 import fastldp as fl
-from fastldp import block, layouts, recording
+from fastldp.engine import block, layouts, recording
+from fastldp.engine.runs import Lane, Runs
 from fastldp.kernels.barrier import await_end, barrier, claim, end_round, finish
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.jit import serial
@@ -87,8 +88,8 @@ def test_rounds_have_the_same_bits_on_fewer_threads_than_shares(method: Any, mos
     found = []
     for threads, shares in ((1, 1), (1, 4), (2, 2), (2, 4)):
         given = schedule, np.zeros(problem.d), key_of(3, 0)[None], timetable, problem.optimum()
-        runs = block.Runs(problem, *given)
-        laid = block.Block(layouts.samples_in_rows(problem), [block.Lane(runs, 0)])
+        runs = Runs(problem, *given)
+        laid = block.Block(layouts.samples_in_rows(problem), [Lane(runs, 0)])
         numba.set_num_threads(min(threads, most))
         for end in (1, 20, 60):
             laid.advance(end, threads=shares)

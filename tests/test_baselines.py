@@ -9,7 +9,7 @@ import pytest
 import cases
 import fastldp as fl
 import naive
-from fastldp import engine
+from fastldp.engine import driving
 from fastldp.errors import ArgumentError
 from fastldp.methods import Program, schedule
 from fastldp.methods.base import MOST_LOCAL_STEPS
@@ -118,8 +118,8 @@ def test_bits_depend_on_nothing_but_the_seed(name: str, monkeypatch: pytest.Monk
     kept = [fl.Every(2), fl.Messages(1)]
     given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": method, "seed": 5, "record": kept}
     many = fl.solve(problem, BUDGET, repetitions=20, n_jobs=1, **given)
-    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 1.0)  # a round each
-    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(driving, "SEGMENT_NANOSECONDS", 1.0)  # a round each
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
     few = fl.solve(problem, BUDGET, repetitions=3, n_jobs=2, **given)
     for ours, theirs in ((many.means, few.means), (many.messages, few.messages), (many.broadcasts, few.broadcasts)):
         assert ours is not None

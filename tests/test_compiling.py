@@ -16,14 +16,15 @@ import pytest
 from numba.core.caching import FunctionCache
 
 import fastldp as fl
-from fastldp import bars, compiling
+from fastldp import bars
 from fastldp.cli import compile as command
 from fastldp.cli import main
+from fastldp.engine import compiling
 from fastldp.kernels import ahead, calling, jit
 
 SOLVE = """
 import os, sys, numpy as np, fastldp as fl
-from fastldp import compiling
+from fastldp.engine import compiling
 from fastldp.kernels import ahead, calling
 compiling.available_cores = lambda: 3
 sys.executable = os.environ.get("INTERPRETER", sys.executable)

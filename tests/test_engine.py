@@ -12,10 +12,11 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
-from fastldp import block, engine, layouts, recording
-from fastldp.composite import Composite
+from fastldp.engine import block, driving, layouts, recording
+from fastldp.engine.runs import Lane, Runs
 from fastldp.kernels import gradient, jit
 from fastldp.kernels.chacha import key_of
+from fastldp.problems.composite import Composite
 
 # Numba counts its allocations in a module of C.
 runtime: Any = importlib.import_module("numba.core.runtime._nrt_python")
@@ -39,7 +40,7 @@ def trajectory(case: cases.Case, run: fl.Solution, repetition: int) -> naive.His
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 @pytest.mark.parametrize("name", ["box_l1", "l1_ball"])
 def test_every_path_is_the_oracles(path: str, layout: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
     repetitions, threads = PATHS[path]
     case = cases.make(name, layout=layout, sizes=UNEQUAL)
     record = [fl.Messages(2), fl.Every(5)]
@@ -72,7 +73,7 @@ def test_blocks_of_two_lines(
     dtype: str, threads: int, name: str, least_in_column: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sparse runs in float64 ride sixteen to a block, the few left over eight, and sums go by columns or by rows."""
-    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
     monkeypatch.setattr(layouts, "LEAST_IN_COLUMN", least_in_column)
     ordered, order = [], gradient.order_by_columns
 
@@ -104,7 +105,7 @@ def test_blocks_of_two_lines(
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 def test_single_precision_follows_the_oracle(path: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same noise to single precision, so the same trajectory; off the grid, and the ledger says so."""
-    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
     repetitions, threads = PATHS[path]
     case = cases.make("box_l1", layout=layout, sizes=UNEQUAL, dtype="float32")
     run = fl.solve(case.problem, BUDGET, rounds=21, repetitions=repetitions, seed=4, common_noise=True, n_jobs=threads)
@@ -139,14 +140,14 @@ def test_sample_lanes_change_only_the_rounding() -> None:
     assert not np.array_equal(exact.means[0], others.means[0])
 
 
-def a_run(problem: Composite, rounds: int, seed: int, *, step: float, epsilon: float, every: int = 7) -> block.Runs:
+def a_run(problem: Composite, rounds: int, seed: int, *, step: float, epsilon: float, every: int = 7) -> Runs:
     schedule = fl.PrimalDual(step=step).schedule(problem, fl.Budget(epsilon, 1e-4), rounds)
     timetable = recording.timetable(fl.Every(every), rounds, problem.n)
     x0 = np.full(problem.d, 0.01 * seed)
-    return block.Runs(problem, schedule, x0, key_of(seed, 0)[None], timetable, problem.optimum())
+    return Runs(problem, schedule, x0, key_of(seed, 0)[None], timetable, problem.optimum())
 
 
-def mixed_runs() -> list[block.Runs]:
+def mixed_runs() -> list[Runs]:
     """Runs over the same data that differ in all that runs of a block may differ in."""
     base = cases.make("box_l1", sizes=UNEQUAL).problem
     problems = [
@@ -161,26 +162,26 @@ def mixed_runs() -> list[block.Runs]:
     ]
 
 
-def results(runs: list[block.Runs]) -> list[tuple[Any, ...]]:
+def results(runs: list[Runs]) -> list[tuple[Any, ...]]:
     return [
         (run.workers.copy(), run.means.copy(), run.consensus.copy(), run.distance.copy(), run.done.copy())
         for run in runs
     ]
 
 
-def execute(runs: list[block.Runs], n_jobs: int) -> list[tuple[Any, ...]]:
-    engine.execute(runs[0].problem, runs, n_jobs=n_jobs, advanced=lambda count: None, stop=threading.Event())
+def execute(runs: list[Runs], n_jobs: int) -> list[tuple[Any, ...]]:
+    driving.execute(runs[0].problem, runs, n_jobs=n_jobs, advanced=lambda count: None, stop=threading.Event())
     return results(runs)
 
 
 def test_a_run_has_the_same_bits_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
     """Different horizons, steps, budgets, starts, l2, weights, boxes, bounds and records share blocks."""
     together = execute(mixed_runs(), 1)
-    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 18_500)  # five rounds
+    monkeypatch.setattr(driving, "SEGMENT_NANOSECONDS", 18_500)  # five rounds
     spread = execute(list(reversed(mixed_runs())), 2)[::-1]
     lonely = []
     for run in mixed_runs():
-        single = block.Block(layouts.samples_in_lanes(run.problem, 1), [block.Lane(run, 0)])
+        single = block.Block(layouts.samples_in_lanes(run.problem, 1), [Lane(run, 0)])
         for end in single.ends(4):
             single.advance(end, threads=2)
         lonely += results([run])
@@ -208,8 +209,8 @@ def test_records_are_the_same_whether_one_call_makes_them_all(method: Any) -> No
     timetable = recording.timetable(fl.Every(7), 60, problem.n)
     found = []
     for ends in ([60], list(range(1, 61)), timetable.rounds.tolist(), [5, 14, 50, 60]):
-        runs = block.Runs(problem, schedule, np.zeros(problem.d), key_of(3, 0)[None], timetable, problem.optimum())
-        laid = block.Block(layouts.samples_in_rows(problem), [block.Lane(runs, 0)])
+        runs = Runs(problem, schedule, np.zeros(problem.d), key_of(3, 0)[None], timetable, problem.optimum())
+        laid = block.Block(layouts.samples_in_rows(problem), [Lane(runs, 0)])
         for end in ends:
             laid.advance(end)
         assert np.isfinite(runs.means).all()
@@ -222,7 +223,7 @@ def test_records_are_the_same_whether_one_call_makes_them_all(method: Any) -> No
 def test_segments_end_where_runs_end_and_before_records_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = cases.make("zero", sizes=UNEQUAL).problem
     runs = [a_run(problem, rounds, 3, step=0.1, epsilon=1.0, every=10) for rounds in (60, 45)]
-    laid = block.Block(layouts.samples_in_rows(problem), [block.Lane(run, 0) for run in runs])
+    laid = block.Block(layouts.samples_in_rows(problem), [Lane(run, 0) for run in runs])
     assert laid.ends(1000) == [45, 60]
     assert laid.ends(25) == [25, 45, 50, 60]
     assert laid.ends(1000, at_records=True) == [10, 20, 30, 40, 45, 50, 60]
@@ -239,10 +240,10 @@ def test_nothing_is_recorded_after_a_failure() -> None:
     lost, sound = (fl.ISRLDP(step).schedule(problem, BUDGET, 40) for step in (1e300, 0.05))
     timetable = recording.timetable(fl.Every(1), 40, problem.n)
     runs = [
-        block.Runs(problem, schedule, np.zeros(problem.d), key_of(3, 0)[None], timetable, problem.optimum())
+        Runs(problem, schedule, np.zeros(problem.d), key_of(3, 0)[None], timetable, problem.optimum())
         for schedule in (lost, sound)
     ]
-    laid = block.Block(layouts.samples_in_rows(problem), [block.Lane(run, 0) for run in runs])
+    laid = block.Block(layouts.samples_in_rows(problem), [Lane(run, 0) for run in runs])
     laid.advance(40)
     failed = int(runs[0].failed[0])
     assert 0 < failed < 40
@@ -266,15 +267,15 @@ def test_blocks_are_used_again() -> None:
         np.testing.assert_array_equal(values[:3], same)
     assert many.messages is not None
     assert len(np.unique(many.messages)) == many.messages.size
-    runs = block.Runs(problem, *_parts(problem, 40))
-    laid = block.Block(layouts.samples_in_rows(problem), [block.Lane(runs, k) for k in range(8)])
+    runs = Runs(problem, *_parts(problem, 40))
+    laid = block.Block(layouts.samples_in_rows(problem), [Lane(runs, k) for k in range(8)])
     laid.advance(9)
-    assert laid.reuse([block.Lane(runs, k) for k in range(32, 40)])
+    assert laid.reuse([Lane(runs, k) for k in range(32, 40)])
     laid.advance(9)
     np.testing.assert_array_equal(runs.workers[32:], many.workers[32:])
     # Not with other lanes filled, nor with another run.
-    assert not laid.reuse([block.Lane(runs, k) for k in range(7)])
-    assert not laid.reuse([block.Lane(block.Runs(problem, *_parts(problem, 40)), k) for k in range(8)])
+    assert not laid.reuse([Lane(runs, k) for k in range(7)])
+    assert not laid.reuse([Lane(Runs(problem, *_parts(problem, 40)), k) for k in range(8)])
 
 
 @pytest.mark.parametrize(
@@ -294,12 +295,12 @@ def test_a_block_that_is_used_again_begins_anew(method: fl.Method) -> None:
     schedule, start = method.schedule(problem, BUDGET, 9), np.linspace(-0.5, 1.0, problem.d)
     keys = np.stack([key_of(3, repetition) for repetition in range(16)])
     common = schedule, start, keys, recording.timetable(fl.Every(4), 9, problem.n), problem.optimum()
-    again, anew = block.Runs(problem, *common), block.Runs(problem, *common)
+    again, anew = Runs(problem, *common), Runs(problem, *common)
     lanes = layouts.samples_in_rows(problem)
-    used = block.Block(lanes, [block.Lane(again, k) for k in range(8)])
+    used = block.Block(lanes, [Lane(again, k) for k in range(8)])
     used.advance(9)
-    assert used.reuse([block.Lane(again, k) for k in range(8, 16)])
-    for laid in (used, block.Block(lanes, [block.Lane(anew, k) for k in range(8, 16)])):
+    assert used.reuse([Lane(again, k) for k in range(8, 16)])
+    for laid in (used, block.Block(lanes, [Lane(anew, k) for k in range(8, 16)])):
         laid.advance(9)
     np.testing.assert_array_equal(again.workers[8:], anew.workers[8:])
     np.testing.assert_array_equal(again.means[8:], anew.means[8:])
@@ -313,17 +314,17 @@ def _parts(problem: fl.Problem, repetitions: int) -> tuple[Any, ...]:
 
 def test_packing_is_longest_first_and_keeps_kinds_apart() -> None:
     runs = mixed_runs()
-    packs = engine.pack(runs, 8)
+    packs = driving.pack(runs, 8)
     assert [len(mates) for mates in packs] == [8, 3]
     lengths = [lane.runs.rounds for mates in packs for lane in mates]
     assert lengths == sorted(lengths, reverse=True)
-    assert [len(mates) for mates in engine.pack(runs, 4, lines=2)] == [8, 3]
+    assert [len(mates) for mates in driving.pack(runs, 4, lines=2)] == [8, 3]
     noiseless = a_run(runs[0].problem, 10, 0, step=0.1, epsilon=1.0)
     noiseless.schedule = fl.PrimalDual().schedule(runs[0].problem, None, 10)
-    assert len(engine.pack([*runs, noiseless], 8)) == 3
+    assert len(driving.pack([*runs, noiseless], 8)) == 3
     # Other data, and the same data in other shards, are other kinds too.
     elsewhere = a_run(cases.make("box_l1").problem, 10, 0, step=0.1, epsilon=1.0)
-    assert len(engine.pack([*runs, elsewhere], 8)) == 3
+    assert len(driving.pack([*runs, elsewhere], 8)) == 3
 
 
 def test_tiny_shards_do_not_fill_memory_with_padding() -> None:
@@ -388,7 +389,7 @@ def test_no_round_allocates(layout: str, alone: bool, name: str) -> None:
     run = a_run(problem, 200, 3, step=0.1, epsilon=1.0)
     in_panels = alone and layout == "dense"
     samples = layouts.samples_in_panels(problem) if in_panels else layouts.samples_in_rows(problem)
-    laid = block.Block(samples, [block.Lane(run, 0)], alone=alone)
+    laid = block.Block(samples, [Lane(run, 0)], alone=alone)
 
     def allocations(rounds: int) -> int:
         before = runtime.memsys_get_stats_alloc()
@@ -443,7 +444,7 @@ def test_memory_beside_the_data(layout: str, dtype: str, repetitions: int) -> No
 def test_threads_take_about_equally_many_samples() -> None:
     problem = cases.make("box", sizes=(30, 1, 1, 1, 1, 30, 2, 2)).problem
     run = a_run(problem, 10, 0, step=0.1, epsilon=1.0)
-    laid = block.Block(layouts.samples_in_rows(problem), [block.Lane(run, 0)])
+    laid = block.Block(layouts.samples_in_rows(problem), [Lane(run, 0)])
     for threads in (1, 2, 3, 20):
         cuts = laid._cuts(threads)
         assert cuts[0] == 0
@@ -456,10 +457,10 @@ def test_threads_take_about_equally_many_samples() -> None:
 @pytest.mark.parametrize("repetitions", [1, 8, 20, 41])
 def test_blocks_times_threads_are_never_more_than_the_cores(repetitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of one core or two: whole waves of blocks take a thread each, and what is left over shares all of them."""
-    monkeypatch.setattr(engine, "SHORT_BLOCK", 0.0)
-    monkeypatch.setattr(engine, "SHORT_JOB", 0.0)
-    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
-    monkeypatch.setattr(engine, "available_cores", lambda: 2)
+    monkeypatch.setattr(driving, "SHORT_BLOCK", 0.0)
+    monkeypatch.setattr(driving, "SHORT_JOB", 0.0)
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(driving, "available_cores", lambda: 2)
     busy, most, lock, advance = [0], [0], threading.Lock(), block.Block.advance
     all_busy = threading.Event()
 
@@ -487,9 +488,9 @@ def test_blocks_times_threads_are_never_more_than_the_cores(repetitions: int, mo
 
 def test_what_a_block_on_a_thread_raises_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error itself, and neither thread begins another block after it."""
-    monkeypatch.setattr(engine, "SHORT_BLOCK", 0.0)
-    monkeypatch.setattr(engine, "SHORT_JOB", 0.0)
-    monkeypatch.setattr(engine, "available_cores", lambda: 2)
+    monkeypatch.setattr(driving, "SHORT_BLOCK", 0.0)
+    monkeypatch.setattr(driving, "SHORT_JOB", 0.0)
+    monkeypatch.setattr(driving, "available_cores", lambda: 2)
     begun = []
 
     def out_of_memory(self: block.Block, end: int, *, threads: int = 1) -> None:

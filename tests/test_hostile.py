@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import fastldp as fl
-from fastldp import block, engine, layouts, recording
-from fastldp.composite import Composite
+from fastldp.engine import block, driving, layouts, recording
+from fastldp.engine.runs import Lane, Runs
 from fastldp.errors import ArgumentError
 from fastldp.kernels.chacha import key_of
 from fastldp.methods.schedule import released
+from fastldp.problems.composite import Composite
 
 Array = NDArray[np.float64]
 
@@ -49,16 +50,16 @@ def queries(problem: Composite, points: Sequence[Array], *, method: Any = None, 
     schedule, wanted = method.schedule(problem, None, 1), recording.timetable(None, 1, problem.n)
     schedule.program.private = True  # without noise, so that it is seen, but in all else as with it
     no_optimum = np.full(problem.d, np.nan)
-    jobs = [block.Runs(problem, schedule, point, key_of(0, 0)[None], wanted, no_optimum) for point in points]
+    jobs = [Runs(problem, schedule, point, key_of(0, 0)[None], wanted, no_optimum) for point in points]
     alone = alone or not problem.lanes_of_runs
     if alone and isinstance(problem, fl.Problem):
         samples: layouts.Samples = layouts.samples_in_panels(problem)
     else:
         samples = layouts.samples_in_lanes(problem, 16)
-    several = 1 if alone else engine.lines_of(problem) * layouts.lanes_of(problem)
+    several = 1 if alone else driving.lines_of(problem) * layouts.lanes_of(problem)
     found = []
     for first in range(0, len(jobs), several):
-        lanes = [block.Lane(runs, 0) for runs in jobs[first : first + several]]
+        lanes = [Lane(runs, 0) for runs in jobs[first : first + several]]
         runs = block.Block(samples, lanes, alone=alone)
         runs.advance(1)
         # The scratch where the release of the last worker was made.

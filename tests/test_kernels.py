@@ -14,10 +14,10 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
-from fastldp import layouts
+from fastldp.engine import layouts
+from fastldp.engine.objective import addressed, formulas_of, objective_of, with_losses
 from fastldp.kernels import gradient, jit, metrics, privatize, simd
 from fastldp.losses import as_loss
-from fastldp.objective import addressed, formulas_of, objective_of, with_losses
 from fastldp.privacy import sampler
 from fastldp.sweeping.setting import Ground, Subject
 

@@ -16,11 +16,13 @@ from threadpoolctl import threadpool_info
 import cases
 import fastldp as fl
 import naive
-from fastldp import blas, block, engine, layouts, mlp, network, recording
+from fastldp.engine import blas, block, driving, layouts, recording
+from fastldp.engine.objective import objective_of
+from fastldp.engine.runs import Lane, Runs
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.gradient import Scratch, store_gradient
 from fastldp.kernels.jit import serial
-from fastldp.objective import objective_of
+from fastldp.problems import mlp, network
 from fastldp.sweeping import spec
 
 Array = NDArray[np.float64]
@@ -276,7 +278,7 @@ def test_isrl_is_the_oracles() -> None:
 
 @cases.tiny_shards
 def test_the_same_bits_on_any_number_of_threads_and_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
     problem = make(regularizer=G)
     given: dict[str, Any] = {"rounds": 6, "algorithm": fl.PrimalDual(step=0.8), "seed": 2}
     reference = fl.solve(problem, BUDGET, n_jobs=1, record=fl.Final(), **given)
@@ -319,21 +321,21 @@ def test_any_thread_can_keep_blas_to_one_thread() -> None:
     assert blas_threads() == before
 
 
-def runs_of(problem: fl.MLP, horizon: int) -> block.Runs:
+def runs_of(problem: fl.MLP, horizon: int) -> Runs:
     schedule = fl.PrimalDual(step=0.8).schedule(problem, BUDGET, horizon)
     timetable = recording.timetable(fl.Every(2), horizon, problem.n)
-    return block.Runs(problem, schedule, problem.start(), key_of(1, 0)[None], timetable, np.full(problem.d, np.nan))
+    return Runs(problem, schedule, problem.start(), key_of(1, 0)[None], timetable, np.full(problem.d, np.nan))
 
 
 def test_a_run_goes_on_after_a_pause_with_the_same_bits() -> None:
     problem = make()
     through, first, second = (runs_of(problem, 8) for _ in range(3))
     samples = layouts.samples_in_lanes(problem, 1)
-    whole = block.Block(samples, [block.Lane(through, 0)])
+    whole = block.Block(samples, [Lane(through, 0)])
     whole.advance(8)
-    before = block.Block(samples, [block.Lane(first, 0)])
+    before = block.Block(samples, [Lane(first, 0)])
     before.advance(5)
-    after = block.Block(samples, [block.Lane(second, 0)])
+    after = block.Block(samples, [Lane(second, 0)])
     after.carry_on(5, before.memories([0]))
     after.advance(8)
     np.testing.assert_array_equal(through.workers, second.workers)
@@ -341,7 +343,7 @@ def test_a_run_goes_on_after_a_pause_with_the_same_bits() -> None:
 
 def test_no_round_allocates() -> None:
     problem = make(regularizer=G)
-    laid = block.Block(layouts.samples_in_lanes(problem, 1), [block.Lane(runs_of(problem, 30), 0)])
+    laid = block.Block(layouts.samples_in_lanes(problem, 1), [Lane(runs_of(problem, 30), 0)])
 
     def allocations(rounds: int) -> int:
         before = runtime.memsys_get_stats_alloc()

@@ -5,7 +5,8 @@ import pytest
 
 import fastldp as fl
 import naive
-from fastldp import block, layouts, recording
+from fastldp.engine import block, layouts, recording
+from fastldp.engine.runs import Lane, Runs
 from fastldp.kernels.chacha import key_of
 
 REPETITIONS = 32
@@ -64,8 +65,8 @@ def test_lyapunov_function_stays_below_lemma_2(allocation: str, nonsmooth: bool)
     measured = np.zeros(timetable.rounds.size)
     for seed in range(4):
         keys = np.stack([key_of(seed, repetition) for repetition in range(lanes)])
-        runs = block.Runs(problem, schedule, x0, keys, timetable, x_star)
-        together = block.Block(layouts.samples_in_rows(problem), [block.Lane(runs, k) for k in range(lanes)])
+        runs = Runs(problem, schedule, x0, keys, timetable, x_star)
+        together = block.Block(layouts.samples_in_rows(problem), [Lane(runs, k) for k in range(lanes)])
         for k, end in enumerate(timetable.rounds):
             together.advance(int(end))
             for lane in range(lanes):

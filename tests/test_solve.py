@@ -17,7 +17,8 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
-from fastldp import block, engine, memory
+from fastldp import memory
+from fastldp.engine import block, driving
 from fastldp.errors import (
     ArgumentError,
     DivergedError,
@@ -123,12 +124,12 @@ def test_noise_differs_between_workers_rounds_repetitions_and_seeds() -> None:
 
 @cases.tiny_shards
 def test_bits_do_not_depend_on_threads_packing_or_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
     problem = cases.make("box_l1", layout="csr", sizes=UNEQUAL).problem
     alone = [fl.solve(problem, BUDGET, rounds=60, seed=9, record=fl.Final()) for _ in range(2)]
     many = fl.solve(problem, BUDGET, rounds=60, repetitions=27, seed=9, n_jobs=1)
     spread = fl.solve(problem, BUDGET, rounds=60, repetitions=27, seed=9, n_jobs=2)
-    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 24_000)  # some seven rounds
+    monkeypatch.setattr(driving, "SEGMENT_NANOSECONDS", 24_000)  # some seven rounds
     cut = fl.solve(problem, BUDGET, rounds=60, repetitions=27, seed=9, record=fl.Every(7))
     for run in (spread, cut):
         np.testing.assert_array_equal(run.workers, many.workers)
@@ -264,7 +265,7 @@ def test_a_step_above_the_limit_is_a_warning() -> None:
 @pytest.mark.parametrize("repetitions", [1, 40])
 def test_ctrl_c_keeps_what_was_done(repetitions: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = cases.make("box").problem
-    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 3.268e6)  # 1000 rounds
+    monkeypatch.setattr(driving, "SEGMENT_NANOSECONDS", 3.268e6)  # 1000 rounds
     calls = []
     measure = block.Block.advance
 
@@ -291,13 +292,13 @@ def test_ctrl_c_keeps_what_was_done(repetitions: int, monkeypatch: pytest.Monkey
     assert 0 < done.sum() < done.size
     np.testing.assert_array_equal(partial.optimality[done], whole.optimality[done])
     calls.clear()
-    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 3.268e6)
+    monkeypatch.setattr(driving, "SEGMENT_NANOSECONDS", 3.268e6)
     monkeypatch.setattr(block.Block, "advance", interrupt_in_the_third)
     assert fl.solve(problem, rounds=10_000, throw=False, record=fl.Every(1000)).status.outcome is fl.Outcome.INTERRUPTED
 
 
 def test_solve_works_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
     results: list[fl.Solution] = []
     problem = cases.make("box").problem
     threads = [

@@ -15,9 +15,9 @@ import fastldp as fl
 import sweeps
 from fastldp import memory
 from fastldp.describing import canonical, described, section
+from fastldp.engine.recording import Every, timetable
 from fastldp.errors import SamplerWarning, SpecError, TooLargeError
 from fastldp.methods import primal_dual, schedule
-from fastldp.recording import Every, timetable
 from fastldp.sweeping import spec
 from fastldp.sweeping.document import lines_of
 

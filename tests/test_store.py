@@ -17,7 +17,8 @@ import pytest
 
 import fastldp as fl
 import sweeps
-from fastldp import disk, engine
+from fastldp import disk
+from fastldp.engine import driving
 from fastldp.errors import ArgumentError, DamageWarning, FileFormatError, StoreError
 from fastldp.sweeping import layout, merging, store
 from fastldp.sweeping.store import Store, parts_of
@@ -148,7 +149,7 @@ def test_parts_of_a_run_that_began_in_the_file_survive_a_merge_without_it(
 ) -> None:
     """Its beginning is in the file, which is too large to be copied for the sake of the parts that go on from there."""
     long = sweeps.spec("accelerated", rounds="200", record="every = 15")
-    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 1e5)
+    monkeypatch.setattr(driving, "SEGMENT_NANOSECONDS", 1e5)
     with sweeps.dying(monkeypatch, commits=2):
         sweeps.run(long, tmp_path / "r.h5", leg_seconds=1e-9)
     sweeps.run(sweeps.spec(repetitions=20, record="every = 1"), tmp_path / "r.h5")

@@ -145,7 +145,7 @@ def test_one_large_block_shares_out_its_workers_with_the_same_bits(
 ) -> None:
     text = sweeps.spec("primal_dual", rounds="20")
     expected = sweeps.digest(text, tmp_path / "a.h5")
-    monkeypatch.setattr("fastldp.engine.PARALLEL_WORK", 0)
+    monkeypatch.setattr("fastldp.engine.driving.PARALLEL_WORK", 0)
     assert sweeps.digest(text, tmp_path / "b.h5") == expected
 
 

@@ -8,8 +8,9 @@ import pytest
 
 import cases
 import fastldp as fl
-from fastldp import engine, noise
-from fastldp.block import Lane
+from fastldp import noise
+from fastldp.engine import driving
+from fastldp.engine.runs import Lane
 from fastldp.errors import ArgumentError, GridEdgeWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.tuning import FIRST_REPETITION
@@ -51,13 +52,13 @@ def test_the_noise_is_never_a_solves() -> None:
 
 def test_a_grid_rides_in_lanes_together(monkeypatch: pytest.MonkeyPatch) -> None:
     packs: list[list[Lane]] = []
-    pack = engine.pack
+    pack = driving.pack
 
     def watched(*given: Any) -> list[list[Lane]]:
         packs.extend(pack(*given))
         return packs
 
-    monkeypatch.setattr(engine, "pack", watched)
+    monkeypatch.setattr(driving, "pack", watched)
     quietly(cases.make("zero").problem, BUDGET, fl.grid(fl.ISRLDP, step=np.geomspace(0.01, 1, 8)), rounds=5)
     # Eight settings of four repetitions, two settings to a block.
     assert [len({id(lane.runs) for lane in mates}) for mates in packs] == [2, 2, 2, 2]

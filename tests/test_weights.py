@@ -11,11 +11,12 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
-from fastldp import engine, theory
-from fastldp.block import kind_of_block
+from fastldp import theory
+from fastldp.engine import driving
+from fastldp.engine.recording import timetable
+from fastldp.engine.runs import kind_of_block
 from fastldp.errors import ArgumentError, NoiseWarning, UnknownNameError
 from fastldp.planning.plan import planned, way_of
-from fastldp.recording import timetable
 from fastldp.sweeping import spec
 
 BUDGET = fl.Budget(1.0, 1e-4)
@@ -90,7 +91,7 @@ def test_trajectories_are_the_oracles(name: str, layout: str, repetitions: int) 
 @pytest.mark.parametrize("name", ["box_l1", "simplex"])
 def test_algorithm_1_with_a_nonsmooth_g(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The prox keeps γ/n, whatever the weights."""
-    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
     case = rows_case(name, loss="squared")
     for repetitions in (1, 3):
         run = fl.solve(
@@ -187,8 +188,8 @@ def test_bits_depend_on_nothing_but_the_seed(name: str, monkeypatch: pytest.Monk
     problem, method = rows_case().problem, METHODS[name]
     given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": method, "seed": 5, "record": [fl.Every(2), fl.Messages(1)]}
     many = fl.solve(problem, BUDGET, repetitions=20, n_jobs=1, **given)
-    monkeypatch.setattr(engine, "SEGMENT_NANOSECONDS", 1.0)
-    monkeypatch.setattr(engine, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(driving, "SEGMENT_NANOSECONDS", 1.0)
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
     few = fl.solve(problem, BUDGET, repetitions=3, n_jobs=2, **given)
     np.testing.assert_array_equal(many.means[:3], few.means)
     np.testing.assert_array_equal(many.workers[:3], few.workers)

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.auditing.queries import query
-from fastldp.composite import Composite
 from fastldp.methods import Program, Schedule
 from fastldp.methods.base import View
 from fastldp.privacy.sampler import spacing
+from fastldp.problems.composite import Composite
 
 Array = NDArray[np.float64]
 

@@ -15,14 +15,14 @@ from fastldp.auditing.evidence import Check
 from fastldp.auditing.independence import Closest, by_coordinate, by_release, by_transcript, closest, sizes, worst_of
 from fastldp.auditing.unseen import Sight
 from fastldp.auditing.watching import Watch, Watched
-from fastldp.composite import Composite
 from fastldp.describing import described, section
+from fastldp.engine.recording import Final, Messages
 from fastldp.errors import ArgumentError, FastLDPError
 from fastldp.methods import Method, Program, Schedule
 from fastldp.methods.base import View
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.sampler import DITHERS, spacing
-from fastldp.recording import Final, Messages
+from fastldp.problems.composite import Composite
 from fastldp.solve import solve, starting_point
 
 Array = NDArray[np.float64]

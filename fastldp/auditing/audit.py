@@ -15,13 +15,13 @@ from fastldp import memory
 from fastldp.auditing import evidence, pair
 from fastldp.auditing.attack import Attack
 from fastldp.auditing.unseen import unseen
-from fastldp.composite import Composite
 from fastldp.errors import ArgumentError
 from fastldp.methods import Method, PrimalDual
-from fastldp.mlp import MLP
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.conversions import epsilon_of
-from fastldp.problem import Problem
+from fastldp.problems.composite import Composite
+from fastldp.problems.linear import Problem
+from fastldp.problems.mlp import MLP
 from fastldp.solve import ARRAYS_OF_ROUNDS, MOST_ROUNDS, check_common
 from fastldp.validation import integer, real
 

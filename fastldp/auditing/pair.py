@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, OptimumError
 from fastldp.losses import SIGNS
-from fastldp.mlp import MLP
-from fastldp.problem import Problem
+from fastldp.problems.composite import Composite
+from fastldp.problems.linear import Problem
+from fastldp.problems.mlp import MLP
 
 # A replaced sample is so many times longer than B: its clipped gradient has length B while |margin| < ln(5 − 1).
 OVERSIZE = 5.0

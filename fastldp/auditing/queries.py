@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 
-from fastldp.composite import Composite
-from fastldp.layers import Layers
-from fastldp.mlp import MLP
-from fastldp.problem import Problem
+from fastldp.problems.composite import Composite
+from fastldp.problems.layers import Layers
+from fastldp.problems.linear import Problem
+from fastldp.problems.mlp import MLP
 
 Array = NDArray[np.float64]
 

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from scipy import sparse
 
-from fastldp import engine
 from fastldp.auditing import independence
 from fastldp.auditing.evidence import least_score
 from fastldp.auditing.independence import Closest
 from fastldp.auditing.watching import Watched
-from fastldp.composite import Composite
+from fastldp.engine import driving
 from fastldp.methods import Program
 from fastldp.privacy.sampler import SPACING
-from fastldp.problem import Problem
+from fastldp.problems.composite import Composite
+from fastldp.problems.linear import Problem
 
 # What noise is compared between, for people.
 BETWEEN = {
@@ -135,7 +135,7 @@ def _of_paths(sight: Sight) -> Iterator[str]:
     """The ways through the engine that such runs do not take."""
     problem = sight.problem
     yield "single precision: it promises nothing, and is not audited"
-    if not engine.threads_pay(problem):
+    if not driving.threads_pay(problem):
         yield "kernels whose workers are shared by several threads: the problem is too small for them"
     if isinstance(problem, Problem):
         other = "dense" if sparse.issparse(problem.rows) else "sparse"

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp import engine
 from fastldp.auditing import independence
 from fastldp.auditing.evidence import Check, chance, chance_of_squares, worst
 from fastldp.auditing.independence import Closest, closest
-from fastldp.composite import Composite
-from fastldp.layouts import lanes_of
+from fastldp.engine import driving
+from fastldp.engine.layouts import lanes_of
+from fastldp.problems.composite import Composite
 
 Array = NDArray[np.float64]
 
@@ -34,8 +34,8 @@ class Watch(NamedTuple):
     def of(cls, problem: Composite, attacked: int, releases: int, transcripts: int) -> Watch:
         """All workers, or as many as there is time for, the attacked one among them."""
         lanes = lanes_of(problem)
-        unused = max(0, GROUP - problem.d) * problem.n * engine.COORDINATE
-        cost = engine.nanoseconds(problem, releases) + releases * unused
+        unused = max(0, GROUP - problem.d) * problem.n * driving.COORDINATE
+        cost = driving.nanoseconds(problem, releases) + releases * unused
         least = -(-LEAST_NUMBERS // problem.d)
         affordable = max(2, int(MOST_NANOSECONDS / (cost * -(-least // lanes))))
         count = min(problem.n, affordable, independence.MOST_ROWS)

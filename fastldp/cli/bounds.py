@@ -8,7 +8,7 @@ import numpy as np
 
 import fastldp as fl
 from fastldp import theory
-from fastldp.recording import some_of
+from fastldp.engine.recording import some_of
 
 
 def bounds_of(problem: fl.Problem, budget: fl.Budget, method: Any, run: fl.Solution) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from fastldp.datasets.generated import STAND_INS
 from fastldp.kernels.formulas import is_ours
 from fastldp.losses import SIGNS, Loss
 from fastldp.methods import ALLOCATIONS
-from fastldp.problem import HALF
+from fastldp.problems.linear import HALF
+from fastldp.problems.weighting import UNIFORM, WEIGHTINGS
 from fastldp.sweeping.making import LOSSES, METHODS, REGULARIZERS, kind_of, made, parameters_of
 from fastldp.sweeping.sources import rows_of
-from fastldp.weighting import UNIFORM, WEIGHTINGS
 
 PLANNED, THEOREM = "planned", "theorem"
 GENERATED = tuple(name for name in STAND_INS if name != "mnist")

@@ -13,16 +13,17 @@ import numpy as np
 from scipy import sparse
 
 import fastldp as fl
-from fastldp import bars, engine
-from fastldp.block import Runs
+from fastldp import bars
 from fastldp.cli import options
-from fastldp.compiling import compile_all, missing_of
-from fastldp.composite import Composite
-from fastldp.forking import available_cores
+from fastldp.engine import driving
+from fastldp.engine.compiling import compile_all, missing_of
+from fastldp.engine.forking import available_cores
+from fastldp.engine.recording import timetable
+from fastldp.engine.runs import Runs
 from fastldp.kernels import rounds
 from fastldp.kernels.calling import Piece
 from fastldp.kernels.jit import cache_folder
-from fastldp.recording import timetable
+from fastldp.problems.composite import Composite
 from fastldp.solve import check_jobs
 
 SUMMARY = "compile all kernels ahead, on all cores; later runs of any process find them"
@@ -104,4 +105,4 @@ def _pieces_of_runs(problem: Composite, method: fl.Method, repetitions: int) -> 
         return []
     nowhere, keys = np.zeros(problem.d), np.zeros((repetitions, 8), dtype=np.uint32)
     runs = Runs(problem, schedule, nowhere, keys, timetable(fl.Final(), 2, problem.n), nowhere)
-    return engine.code_of(problem, [runs])
+    return driving.code_of(problem, [runs])

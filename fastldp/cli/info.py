@@ -15,11 +15,11 @@ import numpy as np
 import scipy
 
 import fastldp as fl
-from fastldp import engine
 from fastldp.cli import files, options
 from fastldp.cli.data import shown
+from fastldp.engine import driving
+from fastldp.engine.layouts import LANES
 from fastldp.kernels.jit import cache_folder
-from fastldp.layouts import LANES
 
 SUMMARY = "versions, cores, threading and where compiled kernels are kept; or what a file holds"
 EXAMPLES = """\
@@ -71,8 +71,8 @@ def _of_machine() -> dict[str, Any]:
         "numba": numba.__version__,
         "joblib": joblib.__version__,
         "machine": f"{platform.machine()}, {platform.system()}",
-        "cores": engine.available_cores(),
-        "threading": engine.threading_layer(),
+        "cores": driving.available_cores(),
+        "threading": driving.threading_layer(),
         "lanes": ", ".join(f"{lanes} × {dtype}" for dtype, lanes in LANES.items()),
         "kernel cache": str(cache_folder() or "none: no writable folder"),
     }

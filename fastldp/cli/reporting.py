@@ -12,9 +12,9 @@ import numpy as np
 
 import fastldp as fl
 from fastldp.cli.terminal import program
+from fastldp.engine.recording import some_of
 from fastldp.kernels import calling
 from fastldp.privacy.statement import brief
-from fastldp.recording import some_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import fastldp as fl
 from fastldp.cli import bounds, choosing, options, reporting
 from fastldp.cli.writing import drawn, require_picture, require_writable, written
-from fastldp.problem import HALF
+from fastldp.problems.linear import HALF
 from fastldp.sweeping.setting import FROM_OS
 
 SUMMARY = "solve a problem privately, and say how near it came, what is promised, and what to try next"

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.composite import Composite, threshold
 from fastldp.errors import ArgumentError, ExtensionError
 from fastldp.extending import Extensible, said_of
 from fastldp.kernels.formulas import is_ours
@@ -21,6 +20,7 @@ from fastldp.lanes import load, store
 from fastldp.methods.planned import checked_step
 from fastldp.methods.schedule import Outline, Program, Schedule, Terms, static_outline
 from fastldp.privacy.budget import Budget
+from fastldp.problems.composite import Composite, threshold
 from fastldp.regularizers import Regularizer
 from fastldp.validation import integer, real
 

@@ -24,7 +24,7 @@ from fastldp.lanes import fma, load, mean_over_workers, prox, store
 from fastldp.methods.base import Method
 from fastldp.methods.planned import PLANNED, check_prior
 from fastldp.methods.schedule import Outline, Program, Terms
-from fastldp.planning.prior import Prior
+from fastldp.problems.prior import Prior
 from fastldp.validation import integer
 
 Array = NDArray[np.float64]

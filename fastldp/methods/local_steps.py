@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.composite import Composite
 from fastldp.errors import ArgumentError
 from fastldp.lanes import broadcast, fma, load, maximum, select, store, weighted_mean
 from fastldp.methods.base import Found, Method, View
 from fastldp.methods.planned import PLANNED, check_prior
 from fastldp.methods.schedule import Program
-from fastldp.planning.prior import Prior
+from fastldp.problems.composite import Composite
+from fastldp.problems.prior import Prior
 
 Array = NDArray[np.float64]
 

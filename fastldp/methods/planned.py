@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.composite import Composite
 from fastldp.errors import ArgumentError
-from fastldp.planning.facts import Facts
 from fastldp.planning.plan import Plan, Way, checked_prior, planned
-from fastldp.planning.prior import Prior
+from fastldp.problems.composite import Composite
+from fastldp.problems.facts import Facts
+from fastldp.problems.prior import Prior
 from fastldp.validation import real
 
 PLANNED = "planned"

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fastldp.composite import Composite
 from fastldp.errors import ArgumentError, StepWarning
 from fastldp.lanes import fma, load, mean_over_workers, prox, store
 from fastldp.methods.base import Found, Method, View
@@ -23,8 +22,9 @@ from fastldp.methods.planned import (
 )
 from fastldp.methods.schedule import Calibration, Outline, Program, Schedule, Terms, calibrated, ledger_of, noiseless
 from fastldp.planning.plan import Plan, planned, way_of
-from fastldp.planning.prior import Prior
 from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
+from fastldp.problems.composite import Composite
+from fastldp.problems.prior import Prior
 from fastldp.regularizers import Regularizer
 from fastldp.validation import known_name, vector
 

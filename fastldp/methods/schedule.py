@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import memory
-from fastldp.composite import LARGEST_THRESHOLD, Composite, threshold
 from fastldp.errors import BudgetError, DataError
 from fastldp.kernels.formulas import is_ours
 from fastldp.methods.planned import PLANNED, planned_descent, read_by_plan, refuse_without_budget
@@ -20,6 +19,7 @@ from fastldp.privacy import sampler
 from fastldp.privacy.allocation import LARGEST_VARIANCE, factors_of, static_variances
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import Ledger, Sensitivity
+from fastldp.problems.composite import LARGEST_THRESHOLD, Composite, threshold
 
 if TYPE_CHECKING:
     from fastldp.methods.base import Method

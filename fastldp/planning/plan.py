@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from fastldp import memory
 from fastldp.errors import ArgumentError
-from fastldp.planning.facts import LARGEST_STEP, Facts
 from fastldp.planning.prediction import Curve, curve, expected, log_weights
-from fastldp.planning.prior import Prior
 from fastldp.privacy.allocation import (
     LARGEST_VARIANCE,
     dynamic_variances,
@@ -22,6 +20,8 @@ from fastldp.privacy.allocation import (
     static_variances,
 )
 from fastldp.privacy.budget import Budget
+from fastldp.problems.facts import LARGEST_STEP, Facts
+from fastldp.problems.prior import Prior
 from fastldp.validation import integer, known_name
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.planning.prior import Modes
+from fastldp.problems.prior import Modes
 
 Array = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fastldp import sweeping, theory
 from fastldp.privacy.budget import Budget
-from fastldp.problem import Problem
+from fastldp.problems.linear import Problem
 from fastldp.reproduction.series import Series
 from fastldp.reproduction.verdicts import Verdict
 from fastldp.sweeping import Report, Results

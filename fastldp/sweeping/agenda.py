@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp import engine
-from fastldp.block import kind_of_block
-from fastldp.composite import Composite
-from fastldp.layouts import lanes_of
+from fastldp.engine import driving
+from fastldp.engine.layouts import lanes_of
+from fastldp.engine.recording import Timetable
+from fastldp.engine.runs import kind_of_block
 from fastldp.methods import Program
-from fastldp.recording import Timetable
+from fastldp.problems.composite import Composite
 from fastldp.sweeping.layout import OUTCOMES
 from fastldp.sweeping.store import NOTHING, Standings
 from fastldp.sweeping.work import FAILED, RUNNING, Leg, Pending
@@ -47,7 +47,7 @@ class Shape(NamedTuple):
 
 def shape_of(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> Shape:
     kind = kind_of_block(problem, program, timetable, private=private)
-    return Shape(kind, engine.nanoseconds(problem, program.local_steps))
+    return Shape(kind, driving.nanoseconds(problem, program.local_steps))
 
 
 class Blocks(NamedTuple):
@@ -108,7 +108,7 @@ class Agenda:
         shapes = [spec.shapes[setting.key] for setting in spec.settings]
         self._nanoseconds = np.array([shape.nanoseconds for shape in shapes])
         problems = [ground.subjects[0].problem for ground in spec.grounds]
-        sizes = np.array([engine.lines_of(problem) * lanes_of(problem) for problem in problems], dtype=np.int64)
+        sizes = np.array([driving.lines_of(problem) * lanes_of(problem) for problem in problems], dtype=np.int64)
         self._sizes = sizes[self._grounds]
         """How many runs of each setting fill a block."""
         # Kinds are numbered as they first appear.

@@ -17,7 +17,7 @@ from typing import Any
 
 from joblib import Parallel, delayed, parallel_config
 
-from fastldp import engine
+from fastldp.engine import driving
 from fastldp.errors import ArgumentError, BackendError, MissingExtraError
 from fastldp.sweeping.agenda import Task
 from fastldp.sweeping.setting import Ground
@@ -110,7 +110,7 @@ class Threads(Futures):
     def _complete(self, task: Task, stop: threading.Event, leg: float) -> Batch:
         ground = self.grounds[task.ground]
         # One block that has the process to itself shares out its workers, where that pays.
-        threads = self.slots if task.alone and engine.threads_pay(ground.subjects[0].problem) else 1
+        threads = self.slots if task.alone and driving.threads_pay(ground.subjects[0].problem) else 1
         return complete(ground, task.blocks, seconds=leg, parent=os.getpid(), threads=threads, stop=stop)
 
     def _send(self, task: Task, stop: threading.Event, leg: float) -> Any:
@@ -163,7 +163,7 @@ class Dask(Futures):
         self._data: list[Any] = []
         try:
             if address is None:
-                workers = engine.available_cores() if slots is None else slots
+                workers = driving.available_cores() if slots is None else slots
                 # No dashboard: it would want a port, and another package.
                 self._cluster = self._distributed.LocalCluster(
                     n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
@@ -220,7 +220,7 @@ class Ray(Futures):
         self._ray: Any = import_module("ray")
         self._ours = not self._ray.is_initialized()
         if self._ours:
-            own = {"num_cpus": slots or engine.available_cores(), "include_dashboard": False}
+            own = {"num_cpus": slots or driving.available_cores(), "include_dashboard": False}
             try:
                 self._ray.init(address=address or "local", log_to_driver=False, **({} if address else own))
             except (ConnectionError, RuntimeError, ValueError) as error:
@@ -284,6 +284,6 @@ def backend_of(name: str, grounds: Sequence[Ground], n_jobs: int | None, address
         return Dask(grounds, n_jobs, address)
     if name == "ray":
         return Ray(grounds, n_jobs, address)
-    cores = engine.available_cores()
+    cores = driving.available_cores()
     kind = Threads if name == "threads" else Loky
     return kind(grounds, cores if n_jobs is None else min(n_jobs, cores))

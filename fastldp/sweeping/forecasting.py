@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp import engine
+from fastldp.engine import driving
 from fastldp.kernels import calling
 from fastldp.solve import check_jobs
 from fastldp.sweeping import spec as specs
@@ -191,7 +191,7 @@ def forecast(
     slots = backend_of("threads", read.grounds, n_jobs, None).slots
     before = _compilations()
     measured = _measured(read, agenda, blocks, slots, planning)
-    shared = blocks.size == 1 and engine.threads_pay(read.grounds[blocks.grounds[0]].subjects[0].problem)
+    shared = blocks.size == 1 and driving.threads_pay(read.grounds[blocks.grounds[0]].subjects[0].problem)
     return Forecast(
         settings=len(read.settings),
         runs=agenda.wanted,

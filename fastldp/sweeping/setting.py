@@ -12,13 +12,13 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.composite import Composite
-from fastldp.engine import lines_of
-from fastldp.layouts import Samples, lanes_of, samples_in_lanes
+from fastldp.engine.driving import lines_of
+from fastldp.engine.layouts import Samples, lanes_of, samples_in_lanes
+from fastldp.engine.recording import Timetable
 from fastldp.methods import Method, Schedule, Terms
 from fastldp.noise import Noise
 from fastldp.privacy.budget import Budget
-from fastldp.recording import Timetable
+from fastldp.problems.composite import Composite
 
 # What a specification has for a seed where keys are to come from the operating system.
 FROM_OS = "os"

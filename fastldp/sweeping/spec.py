@@ -15,17 +15,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastldp import losses
-from fastldp.composite import Composite
 from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.describing import described, plain, section
+from fastldp.engine.recording import Every, Final, Timetable, timetable
 from fastldp.errors import ArgumentError, SpecError
 from fastldp.methods import Method, Outline, Terms
-from fastldp.mlp import MLP
 from fastldp.noise import Noise
-from fastldp.planning.prior import Prior
 from fastldp.privacy.budget import Budget
-from fastldp.problem import Problem
-from fastldp.recording import Every, Final, Timetable, timetable
+from fastldp.problems.composite import Composite
+from fastldp.problems.linear import Problem
+from fastldp.problems.mlp import MLP
+from fastldp.problems.prior import Prior
+from fastldp.problems.weighting import UNIFORM
 from fastldp.regularizers import Regularizer
 from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_delta, warn_of_dominance, warn_of_sampler
 from fastldp.sweeping.agenda import Shape, shape_of
@@ -45,7 +46,6 @@ from fastldp.sweeping.setting import (
 )
 from fastldp.sweeping.sources import Source, source_of
 from fastldp.validation import integer, known_name
-from fastldp.weighting import UNIFORM
 
 # More than a file or the memory of a machine should hold.
 MOST_RUNS = 100_000_000

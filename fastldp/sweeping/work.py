@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp import engine
-from fastldp.block import NEVER, Block, Lane, Runs
+from fastldp.engine import driving
+from fastldp.engine.block import NEVER, Block
+from fastldp.engine.recording import Timetable
+from fastldp.engine.runs import Lane, Runs
 from fastldp.measures import measured
 from fastldp.noise import identity
-from fastldp.recording import Timetable
 from fastldp.sweeping.setting import Ground, Setting
 
 Array = NDArray[np.float64]
@@ -188,10 +189,10 @@ def _between(timetable: Timetable, begin: int, end: int) -> Timetable:
 def _advance(block: Block, limit: int, seconds: float, threads: int, stop: threading.Event | None) -> None:
     """A block to its end, or as far as time and its records allow."""
     deadline = time.perf_counter() + seconds
-    length = engine.segment_length(block.problem, block.program.local_steps)
+    length = driving.segment_length(block.problem, block.program.local_steps)
     # Legs shorter than segments end at records.
-    at_records = seconds < 1e-9 * engine.SEGMENT_NANOSECONDS
-    with engine.sharing(threads):
+    at_records = seconds < 1e-9 * driving.SEGMENT_NANOSECONDS
+    with driving.sharing(threads):
         for end in block.ends(length, at_records=at_records, limit=limit):
             block.advance(end, threads=threads)
             if block.over or time.perf_counter() > deadline or (stop is not None and stop.is_set()):

@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp import blas
-from fastldp.compiling import Code, compiling
-from fastldp.composite import Composite
-from fastldp.forking import parallel_kernels_run
-from fastldp.kernels import gradient, privatize, rounds
+from fastldp.engine import blas
+from fastldp.engine.compiling import Code, compiling
+from fastldp.engine.forking import parallel_kernels_run
+from fastldp.engine.layouts import LANES, Samples
+from fastldp.engine.objective import addressed, formulas_of, objective_of, with_losses
+from fastldp.engine.runs import Group, Lane, groups_of, release_mode
+from fastldp.kernels import gradient, rounds
 from fastldp.kernels.barrier import barrier
 from fastldp.kernels.calling import lay, laying_of
 from fastldp.kernels.formulas import Objective
@@ -27,12 +28,9 @@ from fastldp.kernels.methods import Method, State, acts_of
 from fastldp.kernels.network import Network
 from fastldp.kernels.release import LongRelease, Release, SingleRelease, Transcript
 from fastldp.kernels.simd import aligned_zeros
-from fastldp.layouts import LANES, Samples
-from fastldp.methods import Program, Schedule
-from fastldp.network import with_scratch
-from fastldp.objective import addressed, formulas_of, objective_of, with_losses
-from fastldp.problem import Problem
-from fastldp.recording import Timetable
+from fastldp.problems.composite import Composite
+from fastldp.problems.linear import Problem
+from fastldp.problems.network import with_scratch
 
 Array = NDArray[np.float64]
 
@@ -45,104 +43,6 @@ NEVER = 2**63 - 1
 LAID_BYTES = 2**14
 # Arrays of fewer numbers lie side by side in one, each from a cache line on: there are many, and each alone costs.
 SMALL_ARRAY = 1024
-
-
-@dataclass(eq=False)
-class Runs:
-    """Repetitions of one run: what defines them, and what has been recorded of each."""
-
-    problem: Composite
-    schedule: Schedule
-    x0: Array
-    keys: NDArray[np.uint32]
-    """(repetitions, 8)."""
-    timetable: Timetable
-    optimum: Array
-    done: NDArray[np.int64] = field(init=False)
-    failed: NDArray[np.int64] = field(init=False)
-    """The round at which the average became non-finite, or 0."""
-    workers: Array = field(init=False)
-    means: Array = field(init=False)
-    consensus: Array = field(init=False)
-    distance: Array = field(init=False)
-    """The squared distance to the optimum."""
-    messages: Array | None = field(init=False)
-    broadcasts: Array | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        repetitions, records, d = len(self.keys), self.timetable.rounds.size, self.problem.d
-        self.done, self.failed = np.zeros((2, repetitions), dtype=np.int64)
-        self.workers = np.full((repetitions, self.problem.n, d), np.nan)
-        self.means = np.full((repetitions, records, d), np.nan)
-        self.consensus = np.full((repetitions, records), np.nan)
-        self.distance = np.full((repetitions, records), np.nan)
-        watched = self.timetable.worker >= 0
-        self.messages = np.full((repetitions, self.releases, d), np.nan) if watched else None
-        answers = self.schedule.program.broadcasts(self.rounds)
-        self.broadcasts = np.full((repetitions, answers, d), np.nan) if watched else None
-
-    @property
-    def rounds(self) -> int:
-        """T."""
-        return self.schedule.deviations.size
-
-    @property
-    def releases(self) -> int:
-        """How many noisy gradients each worker releases."""
-        return self.schedule.program.releases(self.rounds)
-
-    @property
-    def relative_distance(self) -> Array:
-        """‖x̄ − x*‖²/‖x*‖², or ‖x̄‖² where x* is zero."""
-        with np.errstate(over="ignore"):  # of runs that diverged
-            return self.distance / (float(self.optimum @ self.optimum) or 1.0)
-
-    def over(self, repetitions: Any = slice(None)) -> NDArray[np.bool_]:
-        """Of which of these repetitions nothing is left to be done."""
-        return np.asarray((self.done[repetitions] == self.rounds) | (self.failed[repetitions] > 0))
-
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        """What runs must have in common to share a block."""
-        return kind_of_block(
-            self.problem, self.schedule.program, self.timetable, private=self.schedule.ledger is not None
-        )
-
-
-def kind_of_block(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> tuple[Any, ...]:
-    """What runs must have in common to share a block."""
-    data = *map(id, problem.data), type(problem.loss), problem.dtype, problem.weighting
-    return *data, problem.regularizer.kind, program.kind, release_mode(problem, private=private), timetable.worker
-
-
-class Lane(NamedTuple):
-    """One run: a repetition of `runs`."""
-
-    runs: Runs
-    repetition: int
-
-
-def release_mode(problem: Composite, *, private: bool) -> int:
-    """How a run's queries are released: without noise, or with noise on the grid, or off it in single precision."""
-    if not private:
-        return privatize.EXACT
-    return privatize.GRIDDED if problem.dtype == "float64" else privatize.GAUSSIAN
-
-
-class _Group(NamedTuple):
-    """The lanes of a block that hold repetitions of the same run, and which."""
-
-    runs: Runs
-    lanes: NDArray[np.int64]
-    repetitions: NDArray[np.int64]
-
-    def same_lanes(self, other: _Group) -> bool:
-        """Whether these are repetitions of the same run in the same lanes."""
-        return self.runs is other.runs and np.array_equal(self.lanes, other.lanes)
-
-    def only(self, which: NDArray[np.bool_]) -> _Group:
-        """Some of them."""
-        return _Group(self.runs, self.lanes[which], self.repetitions[which])
 
 
 class _Laid(NamedTuple):
@@ -162,7 +62,7 @@ class Block:
         self._unused: NDArray[Any] = np.zeros(0)
         self._memory = aligned_zeros((LAID_BYTES,), np.uint8)
         self.alone = alone or not lanes[0].runs.problem.lanes_of_runs
-        self._groups = _groups(lanes)
+        self._groups = groups_of(lanes)
         self._kinds = [group.runs for group in self._groups]
         self.horizon = max(runs.rounds for runs in self._kinds)
         problem = self._kinds[0].problem
@@ -195,8 +95,8 @@ class Block:
 
     def reuse(self, lanes: Sequence[Lane]) -> bool:
         """Begin anew with other repetitions of the same runs in the same lanes; False where these are others."""
-        groups = _groups(lanes)
-        if len(groups) != len(self._groups) or not all(map(_Group.same_lanes, groups, self._groups)):
+        groups = groups_of(lanes)
+        if len(groups) != len(self._groups) or not all(map(Group.same_lanes, groups, self._groups)):
             return False
         self._groups = groups
         self._begin()
@@ -565,17 +465,6 @@ class Block:
     def _of_lanes(self, array: NDArray[Any], lanes: NDArray[np.int64]) -> NDArray[Any]:
         """What these lanes hold, lanes first."""
         return self._of_all(array)[: lanes.size] if self.alone else self._of_all(array)[lanes]
-
-
-def _groups(lanes: Sequence[Lane]) -> list[_Group]:
-    """Lanes by the run they repeat, in order of first appearance."""
-    by_runs: dict[int, list[int]] = {}
-    for number, lane in enumerate(lanes):
-        by_runs.setdefault(id(lane.runs), []).append(number)
-    return [
-        _Group(lanes[mine[0]].runs, np.array(mine), np.array([lanes[k].repetition for k in mine]))
-        for mine in by_runs.values()
-    ]
 
 
 def _kept(method: Any, workers: NDArray[Any], server: NDArray[Any], name: str) -> NDArray[Any]:

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from fastldp import bars
-from fastldp.forking import available_cores
+from fastldp.engine.forking import available_cores
+from fastldp.engine.objective import Formulas
 from fastldp.kernels import ahead, rounds
 from fastldp.kernels.calling import Piece
 from fastldp.kernels.jit import one_process
-from fastldp.objective import Formulas
 
 # So many seconds pass before what helpers have compiled is counted again.
 LOOK_AGAIN = 0.2

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp import memory
-from fastldp.composite import LARGEST_ENTRY, Composite, Vector, shards, threshold
 from fastldp.errors import ArgumentError, DataError, OptimumError, UnboundedGradientError
-from fastldp.layers import Layers
-from fastldp.network import LANES, filled
+from fastldp.problems.composite import LARGEST_ENTRY, Composite, Vector, shards, threshold
+from fastldp.problems.layers import Layers
+from fastldp.problems.network import LANES, filled
+from fastldp.problems.weighting import ROWS, UNIFORM
 from fastldp.regularizers import Regularizer
 from fastldp.validation import integer, is_scalar, known_name, real, reals, vector, whole_numbers
-from fastldp.weighting import ROWS, UNIFORM
 
 Integers = NDArray[np.int64]
 Pair = tuple[Any, Any]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp.errors import ArgumentError
-from fastldp.planning.facts import LARGEST, Facts
+from fastldp.problems.facts import LARGEST, Facts
 from fastldp.validation import is_scalar, real, reals
 
 Array = NDArray[np.float64]

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastldp.errors import ArgumentError
 from fastldp.privacy.ledger import Sensitivity, rounding_of
+from fastldp.problems.weighting import UNIFORM, WEIGHTINGS, divisors_of, shares_of
 from fastldp.validation import integer, known_name, real, whole_numbers
-from fastldp.weighting import UNIFORM, WEIGHTINGS, divisors_of, shares_of
 
 # The theorem's limit on the step, beside 1/L_f.
 LARGEST_STEP = 0.25

@@ -21,14 +21,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastldp import memory
-from fastldp.block import Block, Lane, Runs
-from fastldp.composite import Composite
-from fastldp.forking import available_cores as available_cores
-from fastldp.forking import parallel_kernels_run
+from fastldp.engine.block import Block
+from fastldp.engine.forking import available_cores as available_cores
+from fastldp.engine.forking import parallel_kernels_run
+from fastldp.engine.layouts import (
+    Samples,
+    lanes_of,
+    padding,
+    samples_in_lanes,
+    samples_in_panels,
+    samples_in_rows,
+)
+from fastldp.engine.runs import Lane, Runs
 from fastldp.kernels import jit
 from fastldp.kernels.calling import Piece
-from fastldp.layouts import Samples, lanes_of, padding, samples_in_lanes, samples_in_panels, samples_in_rows
-from fastldp.problem import Problem
+from fastldp.problems.composite import Composite
+from fastldp.problems.linear import Problem
 
 # How long one kernel call should take, for Ctrl-C and the progress bar, and what a round costs: so many nanoseconds a
 # product, a coordinate (its noise) and a round. Only the order of magnitude matters.

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fastldp.composite import Composite
 from fastldp.kernels import gradient
 from fastldp.kernels.network import Network
 from fastldp.kernels.simd import aligned_zeros
-from fastldp.mlp import MLP
-from fastldp.network import samples_of
-from fastldp.problem import Problem
+from fastldp.problems.composite import Composite
+from fastldp.problems.linear import Problem
+from fastldp.problems.mlp import MLP
+from fastldp.problems.network import samples_of
 
 # How many numbers of each precision a line of lanes has.
 LANES = {"float64": 8, "float32": 16}

@@ -12,19 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from fastldp import memory
-from fastldp.composite import LARGEST_ENTRY, LARGEST_THRESHOLD, Composite, Vector, shards, threshold
 from fastldp.describing import described
 from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
 from fastldp.extending import name_of
 from fastldp.kernels.formulas import is_ours
 from fastldp.losses import NAMES, SIGNS, Logistic, Loss, as_loss
-from fastldp.optimum import certified_optimum
-from fastldp.planning.facts import Facts
-from fastldp.planning.prior import Prior
+from fastldp.problems.composite import LARGEST_ENTRY, LARGEST_THRESHOLD, Composite, Vector, shards, threshold
+from fastldp.problems.facts import Facts
+from fastldp.problems.optimum import certified_optimum
+from fastldp.problems.prior import Prior
+from fastldp.problems.spectrum import extreme_curvatures
+from fastldp.problems.weighting import ROWS, UNIFORM
 from fastldp.regularizers import Regularizer
-from fastldp.spectrum import extreme_curvatures
 from fastldp.validation import known_name, reals, vector
-from fastldp.weighting import ROWS, UNIFORM
 
 DTYPES = ("float64", "float32")
 # What is computed once and depends on the data alone.

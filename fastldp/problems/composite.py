@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastldp.describing import described, section
 from fastldp.errors import ArgumentError, DataError
-from fastldp.planning.facts import Facts
-from fastldp.planning.prior import Prior
 from fastldp.privacy.ledger import rounding_of
+from fastldp.problems.facts import Facts
+from fastldp.problems.prior import Prior
+from fastldp.problems.weighting import UNIFORM, WEIGHTINGS, divisors_of, shares_of
 from fastldp.regularizers import Regularizer, Zero
 from fastldp.validation import integer, is_scalar, known_name, real, whole_numbers
-from fastldp.weighting import UNIFORM, WEIGHTINGS, divisors_of, shares_of
 
 Vector = NDArray[np.float64]
 

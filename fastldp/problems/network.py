@@ -12,7 +12,7 @@ from fastldp.kernels.network import Network
 from fastldp.kernels.simd import aligned_zeros
 
 if TYPE_CHECKING:
-    from fastldp.mlp import MLP
+    from fastldp.problems.mlp import MLP
 
 Integers = NDArray[np.int64]
 

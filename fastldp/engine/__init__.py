@@ -1,0 +1,1 @@
+"""How runs are run: in blocks of lanes, over threads, segment by segment."""

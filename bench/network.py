@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fastldp as fl
-from fastldp.engine import blas, block, layouts, recording
+from fastldp import blas
+from fastldp.engine import block, layouts, recording
 from fastldp.engine.runs import Lane, Runs
 from fastldp.kernels import network as kernels
 from fastldp.kernels.chacha import key_of

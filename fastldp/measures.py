@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.engine import blas
+from fastldp import blas
 
 Array = NDArray[np.float64]
 Measure = Callable[[Array], Mapping[str, float]]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import fastldp as fl
-from fastldp.engine.forking import available_cores
+from fastldp.forking import available_cores
 from fastldp.kernels import rounds
 from fastldp.sweeping import spec as specs
 

@@ -16,7 +16,8 @@ from threadpoolctl import threadpool_info
 import cases
 import fastldp as fl
 import naive
-from fastldp.engine import blas, block, driving, layouts, recording
+from fastldp import blas
+from fastldp.engine import block, driving, layouts, recording
 from fastldp.engine.objective import objective_of
 from fastldp.engine.runs import Lane, Runs
 from fastldp.kernels.chacha import key_of

@@ -17,9 +17,9 @@ from fastldp import bars
 from fastldp.cli import options
 from fastldp.engine import driving
 from fastldp.engine.compiling import compile_all, missing_of
-from fastldp.engine.forking import available_cores
 from fastldp.engine.recording import timetable
 from fastldp.engine.runs import Runs
+from fastldp.forking import available_cores
 from fastldp.kernels import rounds
 from fastldp.kernels.calling import Piece
 from fastldp.kernels.jit import cache_folder

@@ -18,8 +18,8 @@ from scipy import sparse
 from fastldp import memory
 from fastldp.datasets.dataset import Dataset
 from fastldp.datasets.unpacking import unpacked
-from fastldp.engine.forking import available_cores
 from fastldp.errors import ArgumentError, FileFormatError
+from fastldp.forking import available_cores
 from fastldp.kernels import libsvm as kernel
 from fastldp.validation import integer
 

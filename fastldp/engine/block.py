@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.engine import blas
+from fastldp import blas
 from fastldp.engine.compiling import Code, compiling
-from fastldp.engine.forking import parallel_kernels_run
 from fastldp.engine.layouts import LANES, Samples
 from fastldp.engine.objective import addressed, formulas_of, objective_of, with_losses
 from fastldp.engine.runs import Group, Lane, groups_of, release_mode
+from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import gradient, rounds
 from fastldp.kernels.barrier import barrier
 from fastldp.kernels.calling import lay, laying_of

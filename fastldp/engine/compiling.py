@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from fastldp import bars
-from fastldp.engine.forking import available_cores
 from fastldp.engine.objective import Formulas
+from fastldp.forking import available_cores
 from fastldp.kernels import ahead, rounds
 from fastldp.kernels.calling import Piece
 from fastldp.kernels.jit import one_process

@@ -22,8 +22,6 @@ from scipy import sparse
 
 from fastldp import memory
 from fastldp.engine.block import Block
-from fastldp.engine.forking import available_cores as available_cores
-from fastldp.engine.forking import parallel_kernels_run
 from fastldp.engine.layouts import (
     Samples,
     lanes_of,
@@ -33,6 +31,8 @@ from fastldp.engine.layouts import (
     samples_in_rows,
 )
 from fastldp.engine.runs import Lane, Runs
+from fastldp.forking import available_cores as available_cores
+from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import jit
 from fastldp.kernels.calling import Piece
 from fastldp.problems.composite import Composite

@@ -117,6 +117,10 @@ class StepWarning(UserWarning):
     """A step above the theorem's limit: the run goes on, the theorem no longer speaks of it."""
 
 
+class HorizonWarning(UserWarning):
+    """Fewer rounds than a plan wants: its step is held at its limit, and it expects a larger error."""
+
+
 class OptimumWarning(UserWarning):
     """The problem has no certified optimum, so distances to it are recorded as NaN."""
 

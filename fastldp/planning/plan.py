@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import memory
-from fastldp.errors import ArgumentError
+from fastldp.errors import ArgumentError, HorizonWarning
 from fastldp.planning.prediction import Curve, curve, expected, log_weights
 from fastldp.privacy.allocation import (
     LARGEST_VARIANCE,
@@ -46,7 +47,7 @@ class Plan:
     tau: float
     """γT/n, the one number that was chosen."""
     smallest_rounds: int
-    """The fewest rounds that reach τ, with γ at its limit: more of them cost time and gain next to nothing."""
+    """The fewest rounds with the least error, γ at its limit: more of them cost time and gain next to nothing."""
     start_error: float
     """What is left of ‖x¹ − x*‖² after the last round."""
     noise_error: float
@@ -138,7 +139,8 @@ def plan(
     budget : Budget
         What each worker is promised.
     rounds : int, optional
-        T; the fewest that reach the least error where it is not given.
+        T; the fewest that reach the least error where it is not given. With fewer than these the step is at its limit,
+        and a `HorizonWarning` says what that costs.
     prior : Prior, optional
         `Prior(norm=1.0)` where it is not given.
     allocation : str
@@ -236,15 +238,9 @@ def planned(
     limit = way.limit(curvature)
     fewest = math.ceil(found.best() / (limit * pace))
     rounds = fewest if rounds is None else rounds
+    short = step is None and rounds < fewest
     if step is None:
-        if rounds < fewest:
-            raise ArgumentError(
-                "rounds",
-                rounds,
-                f"too few for the plan, whose step would exceed its limit of {limit:.4g}; give {fewest:,} or more, or "
-                "choose the step yourself",
-            )
-        step = found.best() / (rounds * pace)
+        step = min(found.best() / (rounds * pace), limit)
     releases, rate = way.local_steps * rounds, step * way.server_step / way.parts
     if rate * float(modes.rates.max()) >= 2:
         raise ArgumentError("step", step, f"errors would grow along the prior's spectrum; give {limit:.4g} or less")
@@ -258,6 +254,14 @@ def planned(
         shape = static_variances(releases + way.early_releases, **of_least)[:releases]
     of_all = float(np.mean(way.shares**2 * factors))
     start, noise = expected(modes, rate, (step * way.server_step) ** 2 * of_all / n * shape)
+    if short:
+        left, least = (start + noise) / prior.norm**2, float(found.error.min()) / prior.norm**2
+        warnings.warn(
+            f"{rounds:,} rounds are few for the plan, whose step is held at its limit of {limit:.4g}: it expects to "
+            f"leave {left:.3g} of the error at the start, where {fewest:,} rounds or more would leave {least:.3g}",
+            HorizonWarning,
+            stacklevel=3,
+        )
     return Plan(
         step=step,
         rounds=rounds,

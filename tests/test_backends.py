@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from fastldp.sweeping import backends
 
 TESTS = Path(__file__).parent
 TEXT = sweeps.spec("isrl", "scaffold", record="every = 10\nobjective = true")
-NEEDS = {"dask": "distributed", "ray": "ray"}
 # So many seconds say that a process hangs, on however slow a machine.
 HANGING = 600
 
@@ -53,10 +51,6 @@ def main():
 if __name__ == "__main__":
     main()
 """
-
-
-def absent(backend: str) -> bool:
-    return backend in NEEDS and find_spec(NEEDS[backend]) is None
 
 
 def command(path: Path, script: Path, text: str = TEXT, *, waits: bool = False, **options: Any) -> list[str]:
@@ -136,12 +130,10 @@ def waiting(tmp_path: Path, backend: str) -> list[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds its victims in /proc")
-@pytest.mark.parametrize("backend", ["loky", "dask", "ray"])
+@pytest.mark.parametrize("backend", ["loky", *sweeps.CLUSTERS])
 def test_blocks_of_a_killed_worker_are_run_again_with_the_bits_of_threads(
     backend: str, expected_of_long: str, tmp_path: Path
 ) -> None:
-    if absent(backend):
-        pytest.skip(f"{NEEDS[backend]} is not installed")
     with running(waiting(tmp_path, backend), backend) as (process, workers):
         os.kill(workers[0], signal.SIGKILL)
         out, err = process.communicate("\n" * 10_000)
@@ -162,7 +154,8 @@ def test_workers_of_a_killed_parent_leave(tmp_path: Path) -> None:
 # Addresses.
 
 
-@pytest.mark.skipif(absent("dask"), reason="distributed is not installed")
+@pytest.mark.thorough
+@sweeps.needs("distributed")
 def test_dask_at_an_address_gets_the_data_once_a_worker(expected: str, tmp_path: Path) -> None:
     """Data that count how often they are unpickled, on a cluster that the test has started."""
     script = tmp_path / "address.py"
@@ -203,7 +196,8 @@ if __name__ == "__main__":
     assert len((tmp_path / "unpickled").read_text().split()) <= 2
 
 
-@pytest.mark.skipif(absent("ray"), reason="ray is not installed")
+@pytest.mark.thorough
+@sweeps.needs("ray")
 def test_ray_at_an_address_gets_the_data_once_a_worker(expected: str, tmp_path: Path) -> None:
     script = tmp_path / "address.py"
     script.write_text(
@@ -244,7 +238,8 @@ if __name__ == "__main__":
     assert len(processes) == len(set(processes))
 
 
-@pytest.mark.skipif(absent("dask"), reason="distributed is not installed")
+@pytest.mark.thorough
+@sweeps.needs("distributed")
 def test_an_address_where_nobody_answers_is_an_error(tmp_path: Path) -> None:
     script = tmp_path / "nobody.py"
     script.write_text(

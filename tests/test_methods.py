@@ -127,9 +127,8 @@ def test_they_are_tuned_audited_and_known_by_their_code(name: str, outside: Path
 SWEEP = sweeps.spec('name = ["mymethods:HeavyBall", "ISRLDP"]\nstep = [0.1, 0.2]', rounds="20")
 
 
-@pytest.mark.parametrize("backend", ["threads", "loky", "dask", "ray"])
+@pytest.mark.parametrize("backend", ["threads", "loky", *sweeps.CLUSTERS])
 def test_sweeps_know_them_on_every_backend(backend: str, outside: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    pytest.importorskip({"dask": "distributed", "ray": "ray"}.get(backend, "numpy"))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(outside), os.environ.get("PYTHONPATH", "")]))
     sweeps.run(SWEEP, tmp_path / "r.h5", backend=backend, n_jobs=2)
     found = fl.results(tmp_path / "r.h5")

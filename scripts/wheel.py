@@ -1,4 +1,4 @@
-"""Build sdist and wheel as a release has them, and run the quick tests on the wheel, with nothing else of the checkout."""
+"""Build sdist and wheel as a release has them, and run the quick tests on the wheel alone."""
 
 import argparse
 import os

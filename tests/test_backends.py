@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cases
 import fastldp as fl
 import sweeps
 from fastldp.errors import MissingExtraError
@@ -20,8 +21,6 @@ from fastldp.sweeping import backends
 
 TESTS = Path(__file__).parent
 TEXT = sweeps.spec("isrl", "scaffold", record="every = 10\nobjective = true")
-# So many seconds say that a process hangs, on however slow a machine.
-HANGING = 600
 
 # Each in a process of its own: clusters start threads, change signals and warn, and some must see the end of a process.
 SCRIPT = """
@@ -188,7 +187,7 @@ if __name__ == "__main__":
     main()
 """
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=HANGING)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=cases.HANGING)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "2\n"
     assert fl.results(tmp_path / "r.h5").digest() == expected
@@ -230,7 +229,7 @@ if __name__ == "__main__":
     main()
 """
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=HANGING)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=cases.HANGING)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "True\n"
     assert fl.results(tmp_path / "r.h5").digest() == expected
@@ -257,7 +256,7 @@ except BackendError as error:
     print(error)
 """
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=HANGING)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=cases.HANGING)
     assert "address = 'tcp://127.0.0.1:1': no Dask scheduler answers there" in done.stdout, done.stderr
 
 

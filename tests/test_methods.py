@@ -154,6 +154,7 @@ print(repr(run.x[0, 0]), identity(problem, Mine(0.1), None, 5, np.zeros(5)).hex(
 """
 
 
+@pytest.mark.thorough
 def test_an_edited_method_never_runs_stale_code(tmp_path: Path) -> None:
     text = (
         "from dataclasses import dataclass\nimport fastldp as fl\n"

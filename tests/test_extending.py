@@ -195,8 +195,7 @@ def swept(text: str, path: Path, **given: Any) -> fl.sweeping.Results:
 
 
 @pytest.mark.parametrize("backend", ["threads", "loky"])
-def test_sweeps_know_them_by_module_and_name(backend: str, outside: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(outside), os.environ.get("PYTHONPATH", "")]))
+def test_sweeps_know_them_by_module_and_name(backend: str, outside: Path, tmp_path: Path) -> None:
     found = swept(SWEEP, tmp_path / "r.h5", backend=backend, n_jobs=2)
     assert len(found) == 4
     kind = importlib.import_module("mylosses").LogCosh

@@ -227,6 +227,7 @@ def test_fedavg_and_scaffold_are_the_oracles() -> None:
     np.testing.assert_allclose(run.x[0], varied.x[-1], atol=TOLERANCE)
 
 
+@pytest.mark.thorough
 @cases.tiny_shards
 def test_fedexp_and_scaffnew_are_the_oracles() -> None:
     problem = make(l2=0.02)

@@ -346,6 +346,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment, "recipe_text", shortened)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("small")
 def test_other_runs_in_the_same_folder_are_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "out"

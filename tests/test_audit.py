@@ -1,6 +1,8 @@
 """The audit: it agrees with a sound mechanism, shows no more than is there, and finds every fault put in."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ from scipy import stats
 import cases
 import fastldp as fl
 import naive
-from fastldp import block, figures, noise
+from fastldp import figures, noise
 from fastldp.auditing import evidence, independence, pair
 from fastldp.auditing.adversary import look
 from fastldp.auditing.independence import closest
@@ -207,19 +209,26 @@ def findings(transcripts: int = 20_000, budget: fl.Budget = BUDGET) -> str:
     return "; ".join(found.findings)
 
 
+def with_noise(monkeypatch: pytest.MonkeyPatch, changed: Callable[[Any], Any]) -> None:
+    """Runs have other deviations than their ledgers say."""
+    right = fl.PrimalDual.schedule
+
+    def made(self: fl.PrimalDual, *given: Any) -> schedule.Schedule:
+        whole = right(self, *given)
+        return replace(whole, deviations=changed(whole.deviations))
+
+    monkeypatch.setattr(fl.PrimalDual, "schedule", made)
+
+
 def test_noise_ten_percent_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = block.Block._deviations
-    monkeypatch.setattr(block.Block, "_deviations", lambda self, begin, end: 0.9 * right(self, begin, end))
+    with_noise(monkeypatch, lambda deviations: 0.9 * deviations)
     found = findings()
     assert "of the claimed variance" in found
     assert "the variance of the loss" in found
 
 
 def test_variances_shifted_by_a_round_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = block.Block._deviations
-    monkeypatch.setattr(
-        block.Block, "_deviations", lambda self, begin, end: np.roll(right(self, begin, end), 1, axis=0)
-    )
+    with_noise(monkeypatch, lambda deviations: np.roll(deviations, 1))
     assert "of the claimed variance" in findings()
 
 
@@ -416,9 +425,7 @@ def test_a_fault_just_larger_than_what_is_unseen_is_found(monkeypatch: pytest.Mo
     line = next(line for line in found.unseen if line.startswith("variance: "))
     least = float(line.split()[-3].rstrip("%")) / 100
     assert 0.01 < least < 0.1
-    right = block.Block._deviations
-    factor = math.sqrt(1 + 2 * least)
-    monkeypatch.setattr(block.Block, "_deviations", lambda self, begin, end: factor * right(self, begin, end))
+    with_noise(monkeypatch, lambda deviations: math.sqrt(1 + 2 * least) * deviations)
     assert "the noise of all releases" in "; ".join(fl.audit(small(), BUDGET, rounds=3, transcripts=4000).findings)
 
 

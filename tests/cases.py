@@ -19,6 +19,9 @@ from fastldp.kernels import formulas, jit, simd
 # Of tests that have shards of a row or so on purpose, whose noise dominates.
 tiny_shards = pytest.mark.filterwarnings("ignore::fastldp.errors.NoiseWarning")
 
+# So many seconds say that a process or thread hangs, on however slow a machine.
+HANGING = 600
+
 WEIGHTS = np.array([0.002, 0.0, 0.03, 0.01, 0.05, 0.0, 0.02, 0.01, 0.015])
 
 # Each regularizer with its oracle; sizes chosen so that the set binds at the optimum.

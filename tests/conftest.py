@@ -1,6 +1,6 @@
 """What all tests share: no unseeded randomness, small problems of every kind, and no pictures that stay open."""
 
-import importlib
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 from hypothesis.configuration import set_hypothesis_home_dir
+from joblib.externals.loky import get_reusable_executor
 
 import cases
 
@@ -22,6 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="of every test the first and the last case")
 
 
+@pytest.hookimpl(trylast=True)  # after others have left out what they do
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With --quick a covering set: cases between the first and the last of a test differ from these by little."""
     if not config.getoption("--quick"):
@@ -45,13 +47,16 @@ def _no_open_pictures() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder on Python's path that has the modules of the guide to classes of one's own."""
+    """A folder on Python's path, here and in processes, that has the modules of the guide to classes of one's own."""
     folder, modules = tmp_path_factory.mktemp("outside"), cases.guide_modules()
     for name, text in modules.items():
         (folder / f"{name}.py").write_text(text, encoding="utf-8")
-    sys.path.insert(0, str(folder))
-    importlib.invalidate_caches()
-    yield folder
-    sys.path.remove(str(folder))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
+        # Processes that earlier tests have left know no such folder.
+        get_reusable_executor().shutdown()
+        yield folder
+    get_reusable_executor().shutdown()
     for name in modules:
         sys.modules.pop(name, None)

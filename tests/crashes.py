@@ -20,9 +20,10 @@ import fastldp as fl
 import sweeps
 from evidence import Bits, Place, Tree, bits_of, hasty, lay, reporting, sweep, tree_of
 from fastldp import disk
+from fastldp.block import Block
 from fastldp.errors import StoreError
 from fastldp.sweeping import spec as specs
-from fastldp.sweeping import store, work
+from fastldp.sweeping import store
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.work import Leg
 from faults import WRITES, Disk, Moment, standing_in
@@ -35,14 +36,14 @@ FOLDERS = count()
 @contextmanager
 def failing(after: int) -> Iterator[None]:
     """Blocks of methods with local steps fail once they have come so far."""
-    advance = work._advance
+    advance = Block.advance
 
-    def broken(block: Any, *given: Any) -> None:
-        if block.program.local_steps > 1 and block.done >= after:
+    def broken(self: Block, end: int, *, threads: int = 1) -> None:
+        if self.program.local_steps > 1 and self.done >= after:
             raise MemoryError("no room")
-        advance(block, *given)
+        advance(self, end, threads=threads)
 
-    with mock.patch.object(work, "_advance", broken):
+    with mock.patch.object(Block, "advance", broken):
         yield
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,18 @@ from scipy import sparse
 
 import fastldp as fl
 from fastldp.sweeping.store import Store
+
+
+def needs(package: str) -> pytest.MarkDecorator:
+    """For tests that are skipped where a package is not installed."""
+    return pytest.mark.skipif(find_spec(package) is None, reason=f"{package} is not installed")
+
+
+# Backends that the quick tests do without.
+CLUSTERS = [
+    pytest.param(backend, marks=[pytest.mark.thorough, needs(package)])
+    for backend, package in (("dask", "distributed"), ("ray", "ray"))
+]
 
 
 class Died(Exception):

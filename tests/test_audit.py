@@ -1,6 +1,8 @@
 """The audit: it agrees with a sound mechanism, shows no more than is there, and finds every fault put in."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,7 @@ def test_a_sound_mechanism_passes(name: str) -> None:
     assert found.exact_epsilon == pytest.approx(epsilon_of(found.power / 2, 1e-3, "gdp"))
 
 
+@pytest.mark.thorough
 @cases.tiny_shards
 def test_sparse_data_and_budgets_of_each_worker() -> None:
     case = cases.make("box", layout="csr", sizes=(4, 6), gradient_bound=1.0)
@@ -85,6 +88,7 @@ def test_the_adversary_finds_the_noise_that_was_added() -> None:
             np.testing.assert_allclose(seen.noise[repetition, t], expected, atol=0.51 * steps[t])
 
 
+@pytest.mark.thorough
 def test_a_pair_of_the_callers_own() -> None:
     problem = small()
     A = problem.rows.copy()
@@ -178,6 +182,7 @@ def test_clopper_pearson() -> None:
         assert evidence.epsilon_shown(hits, false, trials, others, 1e-3, 0.9)[0] == 0.0
 
 
+@pytest.mark.thorough
 def test_what_is_shown_is_there_in_95_of_100() -> None:
     """Losses drawn from the Gaussians themselves, 400 audits: the bound may exceed the truth in one of twenty."""
     rng = np.random.default_rng(0)
@@ -207,22 +212,30 @@ def findings(transcripts: int = 20_000, budget: fl.Budget = BUDGET) -> str:
     return "; ".join(found.findings)
 
 
+def with_noise(monkeypatch: pytest.MonkeyPatch, changed: Callable[[Any], Any]) -> None:
+    """Runs have other deviations than their ledgers say."""
+    right = fl.PrimalDual.schedule
+
+    def made(self: fl.PrimalDual, *given: Any) -> schedule.Schedule:
+        whole = right(self, *given)
+        return replace(whole, deviations=changed(whole.deviations))
+
+    monkeypatch.setattr(fl.PrimalDual, "schedule", made)
+
+
 def test_noise_ten_percent_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = block.Block._deviations
-    monkeypatch.setattr(block.Block, "_deviations", lambda self, begin, end: 0.9 * right(self, begin, end))
+    with_noise(monkeypatch, lambda deviations: 0.9 * deviations)
     found = findings()
     assert "of the claimed variance" in found
     assert "the variance of the loss" in found
 
 
 def test_variances_shifted_by_a_round_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = block.Block._deviations
-    monkeypatch.setattr(
-        block.Block, "_deviations", lambda self, begin, end: np.roll(right(self, begin, end), 1, axis=0)
-    )
+    with_noise(monkeypatch, lambda deviations: np.roll(deviations, 1))
     assert "of the claimed variance" in findings()
 
 
+@pytest.mark.thorough
 def test_half_the_sensitivity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """C where 2C is right: the noise is as the ledger says, but the ledger is wrong."""
     right = schedule.released
@@ -246,6 +259,7 @@ def test_a_seed_that_is_ignored_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "between seeds" in found
 
 
+@pytest.mark.thorough
 def test_noise_that_cannot_be_read_out_is_no_finding() -> None:
     """So many rounds of so strong a contraction that early noise drowns the late: an error, not a verdict."""
     with pytest.raises(ArgumentError, match="audit fewer rounds"):
@@ -377,6 +391,7 @@ def test_who_is_watched() -> None:
     assert len(set(some)) == len(some)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seeds", [12, pytest.param(400, marks=pytest.mark.long)])
 def test_a_sound_mechanism_is_rarely_suspected(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With alarms as frequent as one audit in ten, no more audits fail than that, but for chance."""
@@ -401,6 +416,7 @@ def unseen(**given: Any) -> str:
     return "\n".join(found.unseen)
 
 
+@pytest.mark.thorough
 def test_the_report_says_what_could_not_have_been_seen() -> None:
     text = unseen()
     for words in ("variance: off by less than", "sensitivity: understated", "clipping: a bound", "dithers: constant"):
@@ -420,9 +436,7 @@ def test_a_fault_just_larger_than_what_is_unseen_is_found(monkeypatch: pytest.Mo
     line = next(line for line in found.unseen if line.startswith("variance: "))
     least = float(line.split()[-3].rstrip("%")) / 100
     assert 0.01 < least < 0.1
-    right = block.Block._deviations
-    factor = math.sqrt(1 + 2 * least)
-    monkeypatch.setattr(block.Block, "_deviations", lambda self, begin, end: factor * right(self, begin, end))
+    with_noise(monkeypatch, lambda deviations: math.sqrt(1 + 2 * least) * deviations)
     assert "the noise of all releases" in "; ".join(fl.audit(small(), BUDGET, rounds=3, transcripts=4000).findings)
 
 

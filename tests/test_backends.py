@@ -7,13 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import cases
 import fastldp as fl
 import sweeps
 from fastldp.errors import MissingExtraError
@@ -21,9 +21,6 @@ from fastldp.sweeping import backends
 
 TESTS = Path(__file__).parent
 TEXT = sweeps.spec("isrl", "scaffold", record="every = 10\nobjective = true")
-NEEDS = {"dask": "distributed", "ray": "ray"}
-# So many seconds say that a process hangs, on however slow a machine.
-HANGING = 600
 
 # Each in a process of its own: clusters start threads, change signals and warn, and some must see the end of a process.
 SCRIPT = """
@@ -53,10 +50,6 @@ def main():
 if __name__ == "__main__":
     main()
 """
-
-
-def absent(backend: str) -> bool:
-    return backend in NEEDS and find_spec(NEEDS[backend]) is None
 
 
 def command(path: Path, script: Path, text: str = TEXT, *, waits: bool = False, **options: Any) -> list[str]:
@@ -136,12 +129,10 @@ def waiting(tmp_path: Path, backend: str) -> list[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds its victims in /proc")
-@pytest.mark.parametrize("backend", ["loky", "dask", "ray"])
+@pytest.mark.parametrize("backend", ["loky", *sweeps.CLUSTERS])
 def test_blocks_of_a_killed_worker_are_run_again_with_the_bits_of_threads(
     backend: str, expected_of_long: str, tmp_path: Path
 ) -> None:
-    if absent(backend):
-        pytest.skip(f"{NEEDS[backend]} is not installed")
     with running(waiting(tmp_path, backend), backend) as (process, workers):
         os.kill(workers[0], signal.SIGKILL)
         out, err = process.communicate("\n" * 10_000)
@@ -162,7 +153,8 @@ def test_workers_of_a_killed_parent_leave(tmp_path: Path) -> None:
 # Addresses.
 
 
-@pytest.mark.skipif(absent("dask"), reason="distributed is not installed")
+@pytest.mark.thorough
+@sweeps.needs("distributed")
 def test_dask_at_an_address_gets_the_data_once_a_worker(expected: str, tmp_path: Path) -> None:
     """Data that count how often they are unpickled, on a cluster that the test has started."""
     script = tmp_path / "address.py"
@@ -195,7 +187,7 @@ if __name__ == "__main__":
     main()
 """
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=HANGING)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=cases.HANGING)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "2\n"
     assert fl.results(tmp_path / "r.h5").digest() == expected
@@ -203,7 +195,8 @@ if __name__ == "__main__":
     assert len((tmp_path / "unpickled").read_text().split()) <= 2
 
 
-@pytest.mark.skipif(absent("ray"), reason="ray is not installed")
+@pytest.mark.thorough
+@sweeps.needs("ray")
 def test_ray_at_an_address_gets_the_data_once_a_worker(expected: str, tmp_path: Path) -> None:
     script = tmp_path / "address.py"
     script.write_text(
@@ -236,7 +229,7 @@ if __name__ == "__main__":
     main()
 """
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=HANGING)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=cases.HANGING)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "True\n"
     assert fl.results(tmp_path / "r.h5").digest() == expected
@@ -244,7 +237,8 @@ if __name__ == "__main__":
     assert len(processes) == len(set(processes))
 
 
-@pytest.mark.skipif(absent("dask"), reason="distributed is not installed")
+@pytest.mark.thorough
+@sweeps.needs("distributed")
 def test_an_address_where_nobody_answers_is_an_error(tmp_path: Path) -> None:
     script = tmp_path / "nobody.py"
     script.write_text(
@@ -262,7 +256,7 @@ except BackendError as error:
     print(error)
 """
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=HANGING)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=cases.HANGING)
     assert "address = 'tcp://127.0.0.1:1': no Dask scheduler answers there" in done.stdout, done.stderr
 
 

@@ -89,6 +89,7 @@ def test_trajectories_are_the_oracles(name: str, sizes: str, layout: str, repeti
         np.testing.assert_array_equal(run.workers[last], np.tile(run.means[last, -1], (case.problem.n, 1)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["box", "l2_ball", "l1_ball", "simplex", "box_l1", "box_l1_vector"])
 @pytest.mark.parametrize("method", ["isrl", "isrl_accelerated", "isrl_tail", "scaffnew"])
 @pytest.mark.parametrize("repetitions", [1, 20])
@@ -102,6 +103,7 @@ def test_proximal_steps(name: str, method: str, repetitions: int) -> None:
         np.testing.assert_allclose(run.means[-1], expected, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["fedavg_clipped", "scaffold_warm", "fedexp", "isrl_tail", "scaffnew"])
 def test_single_precision(name: str) -> None:
     case, method = cases.make("zero", dtype="float32"), METHODS[name]
@@ -110,6 +112,7 @@ def test_single_precision(name: str) -> None:
     np.testing.assert_allclose(run.means[17], expected, atol=1e-4 * np.abs(expected).max())
 
 
+@pytest.mark.thorough
 @cases.tiny_shards
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_bits_depend_on_nothing_but_the_seed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +201,7 @@ def test_without_noise_and_with_one_local_step_all_are_gradient_descent() -> Non
         np.testing.assert_allclose(run.means[0], expected, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.thorough
 def test_scaffold_converges_where_fedavg_drifts() -> None:
     """Heterogeneous shards and ten local steps: control variates take the drift off."""
     problem = cases.make("zero", l2=0.2).problem
@@ -210,6 +214,7 @@ def test_scaffold_converges_where_fedavg_drifts() -> None:
     assert longer.optimality[0, -1] == pytest.approx(drifting.optimality[0, -1], rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_acceleration_is_faster() -> None:
     """On badly scaled features, where a plain step is slow."""
     rng = np.random.default_rng(0)
@@ -264,6 +269,7 @@ def test_bad_parameters(build: Any, argument: str) -> None:
         build()
 
 
+@pytest.mark.thorough
 def test_a_clipping_threshold_makes_the_squared_loss_private() -> None:
     problem = cases.make("zero", loss="squared").problem
     with pytest.raises(fl.errors.UnboundedGradientError):
@@ -280,6 +286,7 @@ def test_a_clipping_threshold_makes_the_squared_loss_private() -> None:
         assert found.power == pytest.approx(found.ledger_power, rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_divergence_is_seen() -> None:
     problem = cases.make("zero", loss="squared").problem
     for method in (fl.DPFedAvg(1e6, 3), fl.LDPFedEXP(1e6, 3), fl.DPScaffNew(1e6, 0.5), fl.ISRLDP(1e6)):
@@ -296,6 +303,7 @@ def audited(name: str, transcripts: int) -> fl.Audit:
     return fl.audit(problem, fl.Budget(2.0, 1e-3), **given)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_audits_pass(name: str) -> None:
     found = audited(name, 8000)
@@ -304,6 +312,7 @@ def test_audits_pass(name: str) -> None:
     assert 0 < found.shown_epsilon < found.exact_epsilon
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["fedexp", "scaffnew", "isrl", "isrl_accelerated"])
 def test_audits_notice_half_the_sensitivity(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = schedule.released
@@ -318,6 +327,7 @@ def test_audits_notice_half_the_sensitivity(name: str, monkeypatch: pytest.Monke
     assert "more than the sensitivity in the ledger" in found.summary()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("g", ["box_l1", "box_l1_vector", "simplex"])
 @pytest.mark.parametrize("name", ["isrl", "scaffnew"])
 def test_proximal_methods_reach_the_optimum_of_a_nonsmooth_problem(name: str, g: str) -> None:
@@ -329,6 +339,7 @@ def test_proximal_methods_reach_the_optimum_of_a_nonsmooth_problem(name: str, g:
     np.testing.assert_array_equal(run.x[0] == 0, np.abs(problem.optimum()) < 1e-11)
 
 
+@pytest.mark.thorough
 def test_the_accelerated_method_reaches_the_optimum_of_a_nonsmooth_problem() -> None:
     problem, method = cases.make("box_l1").problem, fl.ISRLDP(0.5, accelerated=True)
     assert fl.solve(problem, rounds=4000, algorithm=method, record=fl.Final()).optimality[0, -1] < 1e-8
@@ -340,6 +351,7 @@ def test_the_accelerated_method_reaches_the_optimum_of_a_nonsmooth_problem() -> 
     assert (gaps <= 2 * np.sum(flat.optimum() ** 2) / (run.rounds * (run.rounds + 1))).all()
 
 
+@pytest.mark.thorough
 def test_fedexp_takes_longer_steps_where_workers_agree_on_the_optimum() -> None:
     """All samples can be fitted at once, by workers who know features of their own each: there FedExP is at home."""
     rng = np.random.default_rng(0)
@@ -354,6 +366,7 @@ def test_fedexp_takes_longer_steps_where_workers_agree_on_the_optimum() -> None:
     np.testing.assert_allclose(extrapolated.means, given.means, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.thorough
 def test_fedexp_takes_the_noise_off() -> None:
     """Workers who have the same data differ by noise alone: were it not taken off, the server's step would be n/2."""
     n, d = 40, 30
@@ -381,6 +394,7 @@ def test_workers_who_do_not_move_leave_the_server_where_it_is() -> None:
     np.testing.assert_array_equal(run.x, 0.0)
 
 
+@pytest.mark.thorough
 def test_coins_are_the_keys_and_come_as_often_as_they_should() -> None:
     """Of every repetition its own, for all workers the same; seen where the server sends something."""
     given: dict[str, Any] = {"rounds": 400, "repetitions": 20, "common_noise": True}
@@ -415,6 +429,7 @@ def test_scaffnew_that_always_communicates_is_isrl() -> None:
     np.testing.assert_allclose(always.means, plain.means, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.thorough
 def test_squared_losses_are_clipped_where_local_steps_leave_the_set() -> None:
     """B holds in the box only, and workers go on from outside of it: kernels enforce it, and the adversary knows."""
     A = np.array([[0.6, 0.8], [-1.0, 0.0], [0.0, 1.0], [0.8, -0.6]])

@@ -38,6 +38,7 @@ def test_twenty_unchanged_runs_pass() -> None:
             assert not change.slower, change
 
 
+@pytest.mark.thorough
 def test_thirty_percent_slower_is_caught() -> None:
     """At once in quiet moments; in others it is called unclear, never passed over, and nearly always caught again."""
     at_once = in_the_end = 0

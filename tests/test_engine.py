@@ -120,6 +120,7 @@ def test_single_precision_follows_the_oracle(path: str, layout: str, monkeypatch
     assert not np.array_equal(run.workers[-1], history.x[-1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(cases.REGULARIZERS))
 def test_single_precision_converges(name: str) -> None:
     problem = cases.make(name, l2=1.0, dtype="float32").problem
@@ -471,7 +472,7 @@ def test_blocks_times_threads_are_never_more_than_the_cores(repetitions: int, mo
             if busy[0] >= cores:
                 all_busy.set()
         try:
-            all_busy.wait(600)  # so that blocks do meet; without end only where they cannot
+            all_busy.wait(cases.HANGING)  # so that blocks do meet; without end only where they cannot
             advance(self, end, threads=threads)
         finally:
             with lock:

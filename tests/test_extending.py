@@ -76,6 +76,7 @@ def test_new_losses_and_regularizers_are_the_oracles(name: str, layout: str, rep
     np.testing.assert_allclose(run.workers[-1], reference, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(OURS))
 def test_new_ones_converge_to_the_certified_optimum(name: str) -> None:
     loss, g, *_ = OURS[name]
@@ -84,6 +85,7 @@ def test_new_ones_converge_to_the_certified_optimum(name: str) -> None:
     assert run.consensus[0, -1] < 1e-16
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(OURS))
 def test_single_precision(name: str) -> None:
     loss, g, *_ = OURS[name]
@@ -193,8 +195,7 @@ def swept(text: str, path: Path, **given: Any) -> fl.sweeping.Results:
 
 
 @pytest.mark.parametrize("backend", ["threads", "loky"])
-def test_sweeps_know_them_by_module_and_name(backend: str, outside: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(outside), os.environ.get("PYTHONPATH", "")]))
+def test_sweeps_know_them_by_module_and_name(backend: str, outside: Path, tmp_path: Path) -> None:
     found = swept(SWEEP, tmp_path / "r.h5", backend=backend, n_jobs=2)
     assert len(found) == 4
     kind = importlib.import_module("mylosses").LogCosh

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import cases
+
 SCRIPT = Path(__file__).parent / "forked.py"
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
@@ -20,7 +22,7 @@ def solved_in_both(how: str, layer: str, repetitions: int = 1) -> dict[str, list
         env=environment,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=cases.HANGING,
         check=False,
     )
     if "No threading layer could be loaded" in done.stderr:

@@ -256,6 +256,7 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
+@pytest.mark.thorough
 def test_the_bits_do_not_depend_on_the_machine() -> None:
     """Without vector instructions, without a fused product in hardware: slow, but the same to the last bit."""
     plain = os.environ | {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": ""}

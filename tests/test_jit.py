@@ -62,6 +62,7 @@ def test_other_sources_use_another_folder(tmp_path: Path) -> None:
     assert run(code.format(str(copy / "jit.py"))).stdout.strip() != same
 
 
+@pytest.mark.thorough
 def test_no_writable_folder_is_said_once_and_not_fatal(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("a file where a folder should be")

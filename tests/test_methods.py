@@ -127,10 +127,8 @@ def test_they_are_tuned_audited_and_known_by_their_code(name: str, outside: Path
 SWEEP = sweeps.spec('name = ["mymethods:HeavyBall", "ISRLDP"]\nstep = [0.1, 0.2]', rounds="20")
 
 
-@pytest.mark.parametrize("backend", ["threads", "loky", "dask", "ray"])
-def test_sweeps_know_them_on_every_backend(backend: str, outside: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    pytest.importorskip({"dask": "distributed", "ray": "ray"}.get(backend, "numpy"))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(outside), os.environ.get("PYTHONPATH", "")]))
+@pytest.mark.parametrize("backend", ["threads", "loky", *sweeps.CLUSTERS])
+def test_sweeps_know_them_on_every_backend(backend: str, outside: Path, tmp_path: Path) -> None:
     sweeps.run(SWEEP, tmp_path / "r.h5", backend=backend, n_jobs=2)
     found = fl.results(tmp_path / "r.h5")
     assert {run.outcome for run in found} == {"completed"}, [run.message for run in found]
@@ -155,6 +153,7 @@ print(repr(run.x[0, 0]), identity(problem, Mine(0.1), None, 5, np.zeros(5)).hex(
 """
 
 
+@pytest.mark.thorough
 def test_an_edited_method_never_runs_stale_code(tmp_path: Path) -> None:
     text = (
         "from dataclasses import dataclass\nimport fastldp as fl\n"
@@ -241,6 +240,7 @@ def audited(method: fl.Method) -> fl.Audit:
     return fl.audit(problem, fl.Budget(4.0, 1e-3), rounds=3, transcripts=2000, algorithm=method)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "said"),
     [

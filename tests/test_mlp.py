@@ -230,6 +230,7 @@ def test_fedavg_and_scaffold_are_the_oracles() -> None:
     np.testing.assert_allclose(run.x[0], varied.x[-1], atol=TOLERANCE)
 
 
+@pytest.mark.thorough
 @cases.tiny_shards
 def test_fedexp_and_scaffnew_are_the_oracles() -> None:
     problem = make(l2=0.02)
@@ -586,8 +587,9 @@ def test_images_can_be_held_out_of_the_training_set(tmp_path: Path) -> None:
     text = SWEEP.replace("[network]", "held_out = 13\n[network]").replace("[[20, 12, 17]]", "[[10, 8, 6]]")
     found = spec.read(text, given).grounds[0].subjects[0].problem
     assert isinstance(found, fl.MLP)
-    assert found._test is not None
-    np.testing.assert_array_equal(found._test[1], labels[-13:])
+    directly = fl.MLP(images, labels, hidden=9, workers=3, test=(images[-13:], labels[-13:]))
+    for x in np.random.default_rng(0).standard_normal((50, found.d)):
+        assert found.test_accuracy(x) == directly.test_accuracy(x)
     rows, _ = fl.datasets.sample(labels[:-13], 3, "label", sizes=[10, 8, 6], share=0.5)
     np.testing.assert_array_equal(np.sort(found.classes_of_rows[found.counted > 0]), np.sort(labels[rows]))
     for number, message in ((62, "hold out fewer"), (0, "whole number ≥ 1")):

@@ -9,6 +9,7 @@ from mutants import MUTANTS
 QUICK = ("all repetitions", "32-bit seeds", "0.9 of the sensitivity", "clipping left out", "every fifth worker")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.long) for name in MUTANTS]
 )
@@ -17,6 +18,7 @@ def test_the_audit_says_what_is_wrong(name: str) -> None:
     assert mutants.as_expected(name, found), (found["findings"], found["unseen"])
 
 
+@pytest.mark.thorough
 def test_the_sound_package_passes_what_finds_the_faults() -> None:
     """With the same problems, methods, budgets and transcripts as the faults in Python are found with."""
     subjects = {mutant[4:8] for mutant in MUTANTS.values() if mutant.method != "MLP"}

@@ -20,6 +20,7 @@ def problem() -> fl.Problem:
     return fl.Problem(data.A.toarray(), data.b, workers=20, l2=0.1)
 
 
+@pytest.mark.thorough
 def test_static_allocation_deteriorates_and_dynamic_levels_off(problem: fl.Problem) -> None:
     def final(allocation: str, rounds: int) -> tuple[float, float]:
         run = fl.solve(

@@ -194,6 +194,7 @@ def test_prediction_of_baselines(baseline: Any) -> None:
     assert f"τ = {made.tau:.4g}" in run.ledger.plan
 
 
+@pytest.mark.thorough
 @cases.tiny_shards
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_grid_finds_much_better(shape: str) -> None:

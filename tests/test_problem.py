@@ -229,6 +229,7 @@ def test_sparse_data_stays_sparse_and_duplicates_are_summed() -> None:
     np.testing.assert_array_equal(problem.rows.toarray(), [[0, -3], [4, 0]])
 
 
+@pytest.mark.thorough
 def test_wide_data_uses_iterative_eigenvalues() -> None:
     A = sparse.random_array((1600, 1700), density=0.005, rng=np.random.default_rng(0), format="csr")
     problem = fl.Problem(A, np.ones(1600), workers=1)

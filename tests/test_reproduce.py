@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import fastldp as fl
+from fastldp.block import Block
 from fastldp.cli import main
 from fastldp.noise import Noise
 from fastldp.reproduction import EXPERIMENTS, choosing, experiment, fig3, table1, verdicts
 from fastldp.reproduction.series import Series
-from fastldp.sweeping import sources, spec
+from fastldp.sweeping import spec
 
 RECIPES = sorted(path.name for path in (files("fastldp.reproduction") / "recipes").iterdir())
 
@@ -315,12 +316,14 @@ def test_the_search_has_the_noise_of_the_figure_and_other_seeds_and_images() -> 
     assert len(accumulated) == 3
     rho = [fl.privacy.rho_of(epsilon, delta, "zcdp") for epsilon, delta in fig3.BUDGETS]
     assert accumulated[2] / accumulated[1] == pytest.approx(rho[0] / rho[1], rel=1e-6)
-    _, labels, *test = sources._made_up_digits(0)
-    held_out = searched.grounds[0].subjects[0].problem
+    digits = fl.datasets.synthetic("mnist")
+    last = digits.images[-10_000:], digits.labels[-10_000:]
+    directly = fl.MLP(digits.images[:100], digits.labels[:100], hidden=200, classes=10, workers=2, test=last)
+    tested, held_out = (read.grounds[0].subjects[0].problem for read in (reported, searched))
+    assert isinstance(tested, fl.MLP)
     assert isinstance(held_out, fl.MLP)
-    assert held_out._test is not None
-    np.testing.assert_array_equal(held_out._test[1], labels[-10_000:])
-    assert not np.array_equal(labels[-10_000:], test[1])
+    x = held_out.start()
+    assert tested.test_accuracy(x) != held_out.test_accuracy(x) == directly.test_accuracy(x)
 
 
 def test_tables_say_what_did_not_hold() -> None:
@@ -343,6 +346,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(experiment, "recipe_text", shortened)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("small")
 def test_other_runs_in_the_same_folder_are_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "out"
@@ -379,7 +383,7 @@ def test_everything_is_made_and_made_once(tmp_path: Path, capsys: Any, monkeypat
     assert "in units of" in (folder / "table1.txt").read_text(encoding="utf-8")
     assert fl.results(folder / "fig1.h5").parameters["data"] == ["synthetic ijcnn1"]
     # A second time nothing is run: the results are found.
-    monkeypatch.setattr(fl.sweeping.runner, "_drive", lambda *_: pytest.fail("there is nothing left to run"))
+    monkeypatch.setattr(Block, "advance", lambda *_, **__: pytest.fail("there is nothing left to run"))
     assert main(["reproduce", "fig1", "--quick", "--out", str(folder)]) == 0
 
 
@@ -433,7 +437,7 @@ def test_the_network_is_searched_and_drawn_and_made_once(
     for measure in ("test accuracy", "train loss", "consensus error"):
         assert len(re.findall(f"T = 24, {measure}", points)) == 2 * 5
     # A second time nothing is run: the results are found.
-    monkeypatch.setattr(fl.sweeping.runner, "_drive", lambda *_: pytest.fail("there is nothing left to run"))
+    monkeypatch.setattr(Block, "advance", lambda *_, **__: pytest.fail("there is nothing left to run"))
     assert main(["reproduce", "fig3", "--quick", "--out", str(folder)]) == 0
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import fastldp as fl
 import sweeps
+from fastldp.block import Block
 from fastldp.errors import ArgumentError, BackendError, StepWarning, StoreError
 from fastldp.sweeping import runner, work
 from fastldp.sweeping.backends import Threads
@@ -264,14 +265,14 @@ def test_runs_that_diverged_are_not_made_again(tmp_path: Path) -> None:
 
 def failing(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Blocks fail that have come so far."""
-    advance = work._advance
+    advance = Block.advance
 
-    def broken(block: Any, *given: Any) -> None:
-        if block.done >= after:
+    def broken(self: Block, end: int, *, threads: int = 1) -> None:
+        if self.done >= after:
             raise MemoryError("no room")
-        advance(block, *given)
+        advance(self, end, threads=threads)
 
-    monkeypatch.setattr(work, "_advance", broken)
+    monkeypatch.setattr(Block, "advance", broken)
 
 
 @pytest.mark.parametrize("after", [0, 15])

@@ -87,6 +87,7 @@ def test_trajectories_are_the_oracles(name: str, layout: str, repetitions: int) 
         np.testing.assert_allclose(run.means[-1], expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", ["box_l1", "simplex"])
 def test_algorithm_1_with_a_nonsmooth_g(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +109,7 @@ def test_algorithm_1_with_a_nonsmooth_g(name: str, threads: int, monkeypatch: py
         np.testing.assert_allclose(run.means[-1], expected, rtol=1e-11, atol=1e-11 * np.abs(expected).max())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["primal_dual", "fedavg", "scaffold_warm", "isrl"])
 def test_single_precision(name: str) -> None:
     case, method = rows_case(dtype="float32"), METHODS[name]
@@ -137,6 +139,7 @@ def network(weighting: str = "rows", **changes: Any) -> tuple[fl.MLP, naive.Shar
     return problem, [(images[owners == i], labels[owners == i].astype(float)) for i in range(3)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("repetitions", [1, 2])
 @pytest.mark.parametrize(
     "method",
@@ -183,6 +186,7 @@ def test_networks_measure_what_is_weighted() -> None:
     assert "weighted by rows" in repr(problem)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["primal_dual", "scaffold", "isrl"])
 def test_bits_depend_on_nothing_but_the_seed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, method = rows_case().problem, METHODS[name]
@@ -195,6 +199,7 @@ def test_bits_depend_on_nothing_but_the_seed(name: str, monkeypatch: pytest.Monk
     np.testing.assert_array_equal(many.workers[:3], few.workers)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_equal_shards_weighted_by_rows_are_uniform(name: str) -> None:
     """n·12/36 of three workers is 1, so that even the bits are the same."""
@@ -208,6 +213,7 @@ def test_equal_shards_weighted_by_rows_are_uniform(name: str) -> None:
     np.testing.assert_array_equal(uniform.ledger.variances, weighted.ledger.variances)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "rounds"),
     [
@@ -309,6 +315,7 @@ def quadratic(weighting: str) -> fl.Problem:
     return fl.Problem(A, b, workers=owners, loss="squared", l2=0.5, regularizer=box, weighting=weighting)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("allocation", ["planned", "dynamic", "static"])
 def test_the_planners_error_is_that_of_runs(allocation: str) -> None:
     problem, budget = quadratic("rows"), fl.Budget(20.0, 1e-4)
@@ -330,6 +337,7 @@ def test_the_planners_error_is_that_of_runs(allocation: str) -> None:
     assert float(run.distance.mean()) == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", [fl.DPFedAvg("planned", 2), fl.ISRLDP("planned")], ids=repr)
 def test_planned_baselines_weigh_the_noise_as_the_server_does(method: Any) -> None:
     """The error that a ledger's plan expects, against runs; noise of small shards has small weight."""
@@ -353,6 +361,7 @@ def test_planned_baselines_weigh_the_noise_as_the_server_does(method: Any) -> No
 # Audits
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("layout", ["dense", "csr"])
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_audits_pass(name: str, layout: str) -> None:

@@ -20,7 +20,7 @@ import fastldp as fl
 import sweeps
 from evidence import Bits, Place, Tree, bits_of, hasty, lay, reporting, sweep, tree_of
 from fastldp import disk
-from fastldp.block import Block
+from fastldp.engine.block import Block
 from fastldp.errors import StoreError
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping import store

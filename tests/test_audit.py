@@ -19,7 +19,6 @@ from fastldp.auditing.adversary import look
 from fastldp.auditing.independence import closest
 from fastldp.auditing.queries import query
 from fastldp.auditing.watching import Watch, Watched
-from fastldp.engine import block
 from fastldp.errors import ArgumentError, BudgetError
 from fastldp.kernels.chacha import key_of
 from fastldp.methods import schedule

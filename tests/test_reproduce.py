@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import fastldp as fl
-from fastldp.block import Block
 from fastldp.cli import main
+from fastldp.engine.block import Block
 from fastldp.noise import Noise
 from fastldp.reproduction import EXPERIMENTS, choosing, experiment, fig3, table1, verdicts
 from fastldp.reproduction.series import Series

@@ -10,7 +10,7 @@ import pytest
 
 import fastldp as fl
 import sweeps
-from fastldp.block import Block
+from fastldp.engine.block import Block
 from fastldp.errors import ArgumentError, BackendError, StepWarning, StoreError
 from fastldp.sweeping import runner, work
 from fastldp.sweeping.backends import Threads

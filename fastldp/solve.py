@@ -7,7 +7,7 @@ import threading
 import time
 import types
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastldp import bars, memory
 from fastldp.engine import driving
+from fastldp.engine.compiling import is_compiling
 from fastldp.engine.recording import Record, Timetable, timetable
 from fastldp.engine.runs import Runs
 from fastldp.errors import (
@@ -217,7 +218,7 @@ def execute(problem: Composite, jobs: Sequence[Runs], *, n_jobs: int | None, pro
         with lock:
             bar.update(count)
 
-    with bar, stop_on_interrupt() as stop:
+    with bar, stop_on_interrupt(is_compiling) as stop:
         driving.execute(problem, jobs, n_jobs=n_jobs, advanced=advanced, stop=stop)
 
 
@@ -245,8 +246,8 @@ def optimum_or_nan(problem: Composite) -> Array:
 
 
 @contextmanager
-def stop_on_interrupt() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets; a second Ctrl-C interrupts at once. Only the main thread hears signals."""
+def stop_on_interrupt(at_once: Callable[[], bool] = lambda: False) -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets; a second one, or the first where `at_once` says so, interrupts. In the main thread."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -254,7 +255,7 @@ def stop_on_interrupt() -> Iterator[threading.Event]:
     before = signal.getsignal(signal.SIGINT)
 
     def interrupt(number: int, frame: types.FrameType | None) -> None:
-        if stop.is_set():
+        if stop.is_set() or at_once():
             raise KeyboardInterrupt
         stop.set()
 

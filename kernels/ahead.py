@@ -21,7 +21,7 @@ import io, pickle, sys
 heard = io.BytesIO(sys.stdin.buffer.read())
 sys.path[:] = pickle.load(heard)
 from fastldp.kernels import ahead
-ahead.help_with(pickle.load(heard))
+ahead.help_with(*pickle.load(heard))
 """
 
 
@@ -32,15 +32,15 @@ def begin(pieces: Sequence[Piece], processes: int) -> list[subprocess.Popen[byte
     """
     missing = [piece for piece in pieces if piece.ours and not piece.is_compiled]
     processes = min(processes, len(missing)) if _can_help() else 0
-    helpers = [_started() for _ in range(processes)]
+    helpers = [*filter(None, (_started() for _ in range(processes)))]
     # A process that has ended is gone only when somebody has asked.
     _AT_WORK[:] = [helper for helper in _AT_WORK if helper.poll() is None] + helpers
     for k, helper in enumerate(helpers):
-        share = missing[k::processes]
+        share = missing[k :: len(helpers)]
         assert helper.stdin is not None
         with suppress(OSError), helper.stdin as heard:
             named = [(piece.text.__module__, piece.text.__name__, piece.kinds) for piece in share]
-            heard.write(dumps(sys.path) + dumps(named))
+            heard.write(dumps(sys.path) + dumps((os.getpid(), named)))
         for piece in share:
             piece.is_begun = partial(_is_at, helper, share, piece)
     return helpers
@@ -54,9 +54,11 @@ def _is_at(helper: subprocess.Popen[bytes], share: Sequence[Piece], piece: Piece
     return helper.poll() is None and next((one for one in share if not one.is_compiled), None) is piece
 
 
-def help_with(pieces: Sequence[tuple[str, str, tuple[Any, ...]]]) -> None:
-    """Compile pieces into the cache."""
+def help_with(parent: int, pieces: Sequence[tuple[str, str, tuple[Any, ...]]]) -> None:
+    """Compile pieces into the cache, while there is a process that wants them."""
     for module, name, kinds in pieces:
+        if os.getppid() != parent:
+            break
         Piece(getattr(import_module(module), name), *kinds).compile()
 
 
@@ -66,6 +68,13 @@ def _can_help() -> bool:
     return cache_folder() is not None and program.startswith("python") and not hasattr(sys, "frozen")
 
 
-def _started() -> subprocess.Popen[bytes]:
-    silent = subprocess.DEVNULL
-    return subprocess.Popen([sys.executable, "-c", HELP], stdin=subprocess.PIPE, stdout=silent, stderr=silent)
+def _started() -> subprocess.Popen[bytes] | None:
+    """An interpreter like this one, with the same cache; None where the system gives no more processes."""
+    folder, silent = cache_folder(), subprocess.DEVNULL
+    assert folder is not None
+    # -P: whatever lies in the folder that one is in is not imported.
+    command = [sys.executable, *subprocess._args_from_interpreter_flags(), "-P", "-c", HELP]  # type: ignore[attr-defined]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder.parent.parent)}
+    with suppress(OSError):
+        return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=silent, stderr=silent)
+    return None

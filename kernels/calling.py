@@ -20,12 +20,10 @@ from numba.core import cgutils
 from numba.extending import models, register_model
 from numpy.typing import NDArray
 
-from fastldp.kernels.jit import is_kept, own_piece, piece, serial
+from fastldp.kernels.jit import LOOK_AGAIN, is_kept, own_piece, piece, serial
 from fastldp.kernels.simd import Typed, intrinsic
 
 Pieces = TypeVar("Pieces")
-# So many seconds pass before a piece that another process compiles is looked for again.
-LOOK_AGAIN = 0.02
 
 
 class Placed(types.Dummy):

@@ -6,9 +6,12 @@ after a hash of all kernel sources: other sources, other folder.
 """
 
 import hashlib
+import math
 import os
+import pickle
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +30,11 @@ except ImportError:  # not a POSIX system
 
 # Numba sets its options at run time, where no type checker sees them.
 config: Any = _config
+if config.DISABLE_JIT:
+    raise ImportError("fastldp is compiled by Numba, which NUMBA_DISABLE_JIT=1 forbids: unset it")
+
+# So many seconds pass before what another process is at work on is looked for again.
+LOOK_AGAIN = 0.02
 
 
 def source_hash() -> str:
@@ -60,28 +68,87 @@ def cache_folder() -> Path | None:
 
 
 @contextmanager
-def one_process(what: str) -> Iterator[None]:
-    """One process at a time does what is inside, of those that share a folder of kernels; others wait."""
-    folder = cache_folder()
-    if fcntl is None or folder is None:
-        yield
-        return
-    with (folder / f"{what}.lock").open("w") as lock:
-        with suppress(OSError):  # a disk without locks
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+def one_process(what: str, patience: float = math.inf) -> Iterator[None]:
+    """One process at a time does what is inside, of those that share a folder of kernels; others wait for so long."""
+    with _lock_file(what) as lock:
+        deadline = time.monotonic() + patience
+        while not _is_locked(lock) and time.monotonic() < deadline:
+            time.sleep(LOOK_AGAIN)
+        try:
+            yield
+        finally:
+            # A child forked meanwhile has the file open too, and would keep the lock.
+            if fcntl is not None and lock is not None:
+                with suppress(OSError):
+                    fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+@contextmanager
+def _lock_file(what: str) -> Iterator[int | None]:
+    """A file to lock, or None where there can be none: a cache is no reason to fail."""
+    folder, lock = cache_folder(), None
+    if fcntl is not None and folder is not None:
+        with suppress(OSError):
+            lock = os.open(folder / f"{what}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        yield lock
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _is_locked(lock: int | None) -> bool:
+    """Whether the lock is ours now, or there is none to be had."""
+    if lock is None:
+        return True
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a disk without locks
+        return True
+    return True
 
 
 class _Cache(FunctionCache):
-    """Numba's, which mixes up two functions where two processes save them at once: both get the same file."""
+    """Numba's, which mixes up two functions where two processes save them at once: both get the same file.
+
+    A disk that is full, or a file that is damaged or names what is no longer there, costs time and nothing else.
+    """
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        with one_process("saving"):
-            super().save_overload(sig, data)
+        with one_process("saving"), suppress(OSError):
+            try:
+                super().save_overload(sig, data)
+            except _UNREADABLE:
+                self.flush()  # begins a new index
+                super().save_overload(sig, data)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except (*_UNREADABLE, OSError):
+            return None
 
     def has(self, kinds: tuple[Any, ...], codegen: Any) -> bool:
         """Whether there is code for arguments of these types."""
-        return self._index_key(kinds, codegen) in self._cache_file._load_index()
+        try:
+            return self._index_key(kinds, codegen) in self._cache_file._load_index()
+        except (*_UNREADABLE, OSError):
+            return False
+
+
+# What unpickling raises of a file that is damaged, or of classes that have other names now.
+_UNREADABLE = (
+    pickle.UnpicklingError,
+    EOFError,
+    ValueError,
+    AttributeError,
+    ImportError,
+    IndexError,
+    KeyError,
+    TypeError,
+)
 
 
 def is_kept(function: Any, kinds: tuple[Any, ...]) -> bool:
@@ -125,6 +192,8 @@ function = _compiled(nogil=True, forceinline=True, _nrt=False)
 piece = _compiled(**_inside, forceinline=False, _nrt=False)
 # Formulas and pieces of classes that need not be ours: a cache would not see when they are edited.
 own_formula = _compiled(cached=False, **_inside, forceinline=True, _nrt=False)
+# The same, where Python calls it too.
+own_function = _compiled(cached=False, nogil=True, forceinline=True, _nrt=False)
 own_piece = _compiled(cached=False, **_inside, forceinline=False, _nrt=False)
 # A piece that does cut arrays into views. Said, for Numba hands options on to what is called.
 piece_with_views = _compiled(**_inside, forceinline=False, _nrt=True)

@@ -1,6 +1,7 @@
 """What `fastldp solve` and the first command print: one screen, with all parts."""
 
 import argparse
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ import quickstart
 from fastldp import cli, figures
 from fastldp.cli import choosing, main, reporting, terminal
 from fastldp.datasets.dataset import Dataset
+from fastldp.engine import driving
+from fastldp.engine.block import Block
 
 PARTS_OF_ERRORS = ["distance to the optimum", "consensus error"]
 PARTS = ["solved", "error", "promise", "picture", "results", "next"]
@@ -136,3 +139,34 @@ def test_programs_are_called_as_they_are_found(tmp_path: Path, monkeypatch: pyte
 def test_the_command_line_is_a_module(module: str) -> None:
     made = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
     assert made.stdout == f"fastldp {fl.__version__}\n"
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_the_report_of_a_run_that_was_stopped(
+    at: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advance, calls = Block.advance, []
+
+    def stopped(self: Block, end: int, *, threads: int) -> None:
+        calls.append(end)
+        if len(calls) > at:
+            signal.raise_signal(signal.SIGINT)
+            return
+        advance(self, end, threads=threads)
+
+    monkeypatch.setattr(Block, "advance", stopped)
+    monkeypatch.setattr(driving, "segment_length", lambda *_: 20)
+    command = ["solve", "--data", "ijcnn1", "--step", "theorem", "--rounds", "100", "--repetitions", "8"]
+    assert main(command) == 130
+    told = capsys.readouterr()
+    assert told.out.startswith("stopped  ")
+    assert f"{20 * at} of 100 rounds" in told.out
+    assert ("nothing was recorded yet" in told.out) == (at == 0)
+    assert "interrupted" in told.err
+
+
+def test_who_has_brought_data_is_not_told_how() -> None:
+    assert "your own data" in reporting.following(["solve", "--data", "ijcnn1"])
+    assert "your own data" not in reporting.following(["solve", "--data", "their.csv", "--label", "sick"])
+    # A command that can be pasted, however long the one that was given.
+    assert "..." not in reporting.following(["solve", "--data", "their.csv", "--label", "sick" * 20])

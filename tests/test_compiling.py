@@ -1,5 +1,6 @@
 """Kernels are compiled once, by helpers too, whatever becomes of these; nobody's cache is spoilt, and one is told."""
 
+import errno
 import fcntl
 import io
 import itertools
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import types
 from numba.core.caching import FunctionCache
 
 import fastldp as fl
@@ -20,7 +22,7 @@ from fastldp import bars
 from fastldp.cli import compile as command
 from fastldp.cli import main
 from fastldp.engine import compiling
-from fastldp.kernels import ahead, calling, jit
+from fastldp.kernels import ahead, calling, jit, rounds
 
 SOLVE = """
 import os, sys, numpy as np, fastldp as fl
@@ -66,6 +68,61 @@ def test_a_program_that_embeds_python_is_never_started_as_a_helper(monkeypatch: 
     assert ahead.begin([piece], 4) == []
 
 
+def test_a_helper_compiles_its_share_in_order_and_goes_when_nobody_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Any] = []
+    monkeypatch.setattr(calling.Piece, "compile", lambda piece: compiled.append(piece.text))
+    pieces = [("fastldp.kernels.rounds", name, ()) for name in ("_visit", "_serve")]
+    ahead.help_with(os.getppid() + 1, pieces)
+    assert compiled == []
+    ahead.help_with(os.getppid(), pieces)
+    assert compiled == [rounds._visit, rounds._serve]
+
+
+def test_pieces_are_dealt_to_helpers_and_who_needs_one_waits_for_that_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Helper:
+        def __init__(self) -> None:
+            self.stdin, self.ended = io.BytesIO(), False
+
+        def poll(self) -> int | None:
+            return 0 if self.ended else None
+
+    helpers: list[Any] = [Helper(), Helper()]
+    left: list[Any] = [helpers[0], None, helpers[1]]
+    monkeypatch.setattr(ahead, "_started", lambda: left.pop(0))  # the second cannot be started
+    pieces = [calling.Piece(rounds._visit, kind) for kind in (types.int8, types.int16, types.int32, types.int64)]
+    assert ahead.begin(pieces, 3) == helpers
+    begun = [piece.is_begun for piece in pieces]
+    assert [one and one() for one in begun] == [True, True, False, False]
+    pieces[0]._compiled = True
+    assert [one and one() for one in begun] == [False, True, True, False]
+    helpers[0].ended = True
+    assert [one and one() for one in begun] == [False, True, False, False]
+    monkeypatch.setattr(ahead, "_can_help", lambda: False)
+    ahead.begin([], 1)
+    assert helpers[1:] == ahead._AT_WORK
+    ahead._AT_WORK.clear()
+
+
+def test_no_program_that_cannot_be_started_stops_a_solve(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python3")
+    assert ahead.begin([calling.Piece(rounds._visit, types.int8)], 2) == []
+
+
+# The cache
+
+
+def is_free(what: str) -> bool:
+    """Whether nobody has a lock of the cache, of any kind."""
+    folder = jit.cache_folder()
+    assert folder is not None
+    with (folder / f"{what}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
 @jit.serial
 def _doubled(x):  # type: ignore[no-untyped-def]
     return 2 * x
@@ -73,28 +130,113 @@ def _doubled(x):  # type: ignore[no-untyped-def]
 
 def test_one_process_at_a_time_saves_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba's cache gives two functions one file where two processes save at once, and then calls the wrong one."""
-    saved = []
-
-    def save(cache: Any, sig: Any, data: Any) -> None:
-        folder = jit.cache_folder()
-        assert folder is not None
-        with (folder / "saving.lock").open("w") as lock, pytest.raises(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        saved.append(sig)
-
-    monkeypatch.setattr(FunctionCache, "save_overload", save)
+    free = []
+    monkeypatch.setattr(FunctionCache, "save_overload", lambda *_: free.append(is_free("saving")))
     monkeypatch.setattr(FunctionCache, "load_overload", lambda *_: None)
     assert _doubled(21) == 42
-    assert len(saved) == 1
+    assert free == [False]
+    assert is_free("saving")
 
 
-def test_a_folder_without_locks_is_used_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_others_wait_while_one_process_compiles_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = compiling.Code({}, {}, {}, calling.Piece(lambda: None))
+    monkeypatch.setattr(ahead, "begin", lambda *_: [])
+    with compiling.compiling(code):
+        assert compiling.is_compiling()
+        assert not is_free("compiling")
+        assert rounds.loops()[0].is_compiled
+        # One that was stopped is not waited for.
+        with jit.one_process("compiling", patience=0.0):
+            pass
+    assert not compiling.is_compiling()
+    assert is_free("compiling")
+
+
+def test_a_child_forked_meanwhile_does_not_keep_a_lock() -> None:
+    reading, writing = os.pipe()
+    with jit.one_process("saving"):
+        child = os.fork()
+        if not child:
+            os.close(writing)
+            os.read(reading, 1)  # until the test has seen enough
+            os._exit(0)
+    try:
+        assert is_free("saving")
+    finally:
+        os.close(writing)
+        os.close(reading)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("name", ["open", "flock"])
+def test_a_folder_without_locks_is_used_all_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise OSError("no locks available")
 
-    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(os if name == "open" else fcntl, name, refuse)
     with jit.one_process("saving"):
         pass
+
+
+SPOILT = """
+import sys
+from pathlib import Path
+from fastldp.kernels import jit
+
+@jit.serial
+def doubled(x):
+    return 2 * x
+
+folder = Path(doubled._cache.cache_path)
+assert doubled(21) == 42
+for path in folder.glob("*.doubled*" + sys.argv[1]):
+    path.write_bytes(path.read_bytes()[:40] if sys.argv[2] == "cut" else sys.argv[2].encode())
+again = jit.serial(doubled.py_func)
+assert again(21) == 42 and not again.stats.cache_hits
+last = jit.serial(doubled.py_func)
+assert last(21) == 42 and last.stats.cache_hits
+import shutil
+shutil.rmtree(jit.cache_folder())
+assert jit.serial(doubled.py_func)(2.5) == 5.0
+"""
+
+
+@pytest.mark.parametrize("ending", [".nbi", ".nbc"])
+@pytest.mark.parametrize("content", ["cut", "cgone.module\nThing\n."])
+def test_a_spoilt_cache_costs_time_alone(ending: str, content: str, tmp_path: Path) -> None:
+    """Damaged files, those that name classes which are gone, and a folder that somebody has removed."""
+    script = tmp_path / "spoilt.py"
+    script.write_text(SPOILT)
+    about = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, script, ending, content], env=about, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_costs_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(FunctionCache, "save_overload", full)
+    monkeypatch.setattr(FunctionCache, "load_overload", full)
+    assert _doubled(2.5) == 5.0
+
+
+def test_formulas_of_ours_may_be_called_from_python() -> None:
+    """Code without a way in from Python would end the process."""
+    calls = """
+import numpy as np, fastldp as fl
+for g in (fl.L2Ball(1.0), fl.L1Ball(1.0), fl.GroupL2(np.array([0, 0, 1]), 0.1, 1.0)):
+    X = np.ones((1, 3))
+    g.prox_row(X, 0, 1.0)
+    np.testing.assert_allclose(X[0], g.prox(np.ones(3), 1.0))
+for loss in (fl.Logistic(), fl.Squared(), fl.Huber(1.0), fl.SmoothedHinge(1.0)):
+    for name in ("value", "slope", "slope_in_unit", "short_slope"):
+        getattr(loss, name, loss.slope)(0.3, 1.0)
+for g in (fl.BoxL1(0.1, 1.0), fl.L1(0.1), fl.Box(-1.0, 1.0), fl.Zero()):
+    g.shrink(0.3, 0.1)
+"""
+    done = subprocess.run([sys.executable, "-c", calls], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 # The command
@@ -157,6 +299,7 @@ def test_a_bar_says_that_kernels_are_compiled_and_starts_afterwards(monkeypatch:
         with bars.compiling():
             pass
         assert bar.start_t == started  # what was done before counts
+        assert screen.getvalue().count("compiling") > 1  # who has spoken may speak again
 
 
 def test_nothing_is_said_where_no_bar_is_shown(capsys: Any) -> None:

@@ -91,7 +91,7 @@ def test_labels_become_signs(labels: str, mapped: list[int], folder: Path) -> No
 @pytest.mark.parametrize("labels", ["1 2 3", "5 5"])
 def test_other_labels_are_refused(labels: str, folder: Path) -> None:
     (folder / "mine").write_text("".join(f"{label} 1:1\n" for label in labels.split()))
-    with pytest.raises(DataError, match=r"kinds of labels; .*read_libsvm"):
+    with pytest.raises(DataError, match=r"kinds of labels; .*label="):
         fl.datasets.load("mine", path=folder / "mine")
 
 
@@ -392,3 +392,12 @@ def test_sweeps_read_tables(tmp_path: Path) -> None:
     text = 'rounds = 2\n[data]\nfile = "d.csv"\n[problem]\nworkers = 2\nl2 = 0.1\n[[method]]\nname = "PrimalDual"\n'
     (tmp_path / "s.toml").write_text(text)
     assert fl.sweep(tmp_path / "s.toml", tmp_path / "r.h5", progress=False).completed == 1
+    # The labels in another column, by its name.
+    (tmp_path / "d.csv").write_text("sick,height\n0,1\n1,2\n0,3\n1,4\n")
+    (tmp_path / "s.toml").write_text(text.replace('"d.csv"', '"d.csv"\nlabel = "sick"'))
+    assert fl.sweep(tmp_path / "s.toml", tmp_path / "named.h5", progress=False).completed == 1
+    first, second = (next(iter(fl.results(tmp_path / name))).x for name in ("r.h5", "named.h5"))
+    np.testing.assert_array_equal(first, second)
+    (tmp_path / "s.toml").write_text(text.replace('file = "d.csv"', 'synthetic = "ijcnn1"\nlabel = "sick"'))
+    with pytest.raises(fl.errors.SpecError, match="label: only a .csv file has a column of labels"):
+        fl.sweep(tmp_path / "s.toml", tmp_path / "none.h5", progress=False)

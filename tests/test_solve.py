@@ -28,6 +28,7 @@ from fastldp.errors import (
     TooLargeError,
     UnknownNameError,
 )
+from fastldp.kernels import ahead, calling
 
 NAMES = sorted(cases.REGULARIZERS)
 BUDGET = fl.Budget(1.0, 1e-4)
@@ -295,6 +296,20 @@ def test_ctrl_c_keeps_what_was_done(repetitions: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(driving, "SEGMENT_NANOSECONDS", 3.268e6)
     monkeypatch.setattr(block.Block, "advance", interrupt_in_the_third)
     assert fl.solve(problem, rounds=10_000, throw=False, record=fl.Every(1000)).status.outcome is fl.Outcome.INTERRUPTED
+
+
+def test_ctrl_c_while_kernels_are_compiled_stops_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing yet that could be kept."""
+
+    def interrupt(self: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(calling.Piece, "compile", interrupt)
+    monkeypatch.setattr(calling.Piece, "is_compiled", False)
+    monkeypatch.setattr(ahead, "begin", lambda *_: [])
+    with pytest.raises(KeyboardInterrupt) as caught:
+        fl.solve(cases.make("box").problem, BUDGET, rounds=10, repetitions=3)
+    assert not isinstance(caught.value, InterruptedSolve)
 
 
 def test_solve_works_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:

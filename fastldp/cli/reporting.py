@@ -24,6 +24,7 @@ ROWS = 5
 # The longest command that is repeated word by word.
 LONGEST = 47
 OF_FILES = ("--plot", "--save")
+ENDED = {fl.Outcome.COMPLETED: "solved", fl.Outcome.DIVERGED: "diverged", fl.Outcome.INTERRUPTED: "stopped"}
 
 
 def report(run: fl.Solution, problem: fl.Problem, method: Any, name: str) -> str:
@@ -31,7 +32,7 @@ def report(run: fl.Solution, problem: fl.Problem, method: Any, name: str) -> str
     assert run.ledger is not None  # the command always has a budget
     return "\n\n".join(
         [
-            _part("solved", *_solved(run, problem, method, name)),
+            _part(ENDED[run.status.outcome], *_solved(run, problem, method, name)),
             _part("error", *_errors(run, problem)),
             _part("promise", *(line for text in brief(run.ledger) for line in textwrap.wrap(text, WIDTH - MARGIN))),
         ]
@@ -41,11 +42,11 @@ def report(run: fl.Solution, problem: fl.Problem, method: Any, name: str) -> str
 def following(words: Sequence[str]) -> str:
     """Three commands to try next; the first is the one that was given, in detail."""
     same = shlex.join([*_without_files(words), "--details"])
-    rows = [
-        (same if len(same) <= LONGEST else "solve ... --details", "with ledger and bounds"),
-        ("solve --data mine.csv --label y", "your own data"),
-        ("reproduce fig1 --quick", "the paper's first figure"),
-    ]
+    details = (same, "with ledger and bounds") if len(same) <= LONGEST else ("solve --details", "ledger and bounds too")
+    # Who has brought data has no need to be told how.
+    brought = any(word.startswith("--data") for word in words) and any("." in word for word in words)
+    own = ("audit", "attack the noise") if brought else ("solve --data mine.csv --label y", "your own data")
+    rows = [details, own, ("reproduce fig1 --quick", "the paper's first figure")]
     width = max(len(command) for command, _ in rows)
     return _part("next", *(f"{program()} {command:<{width}}  {what}" for command, what in rows))
 
@@ -77,9 +78,18 @@ def _solved(run: fl.Solution, problem: fl.Problem, method: Any, name: str) -> li
     lines = [
         f"{name}: {rows:,} rows of {problem.d:,} features, over {problem.n} workers",
         f"{problem.loss.name} loss{squares}{g}",
-        f"by {_called(method)}, {run.rounds[-1]:,} rounds in {run.seconds:.2g} s{compiling}",
+        f"by {_called(method)}, {_rounds(run)} in {run.seconds:.2g} s{compiling}",
     ]
     return [textwrap.shorten(line, WIDTH - MARGIN, placeholder=" ...") for line in lines]
+
+
+def _rounds(run: fl.Solution) -> str:
+    """How many there were, of a run that was stopped those that are recorded of all repetitions."""
+    wanted = f"{run.rounds[-1]:,} rounds"
+    if run.status.outcome is not fl.Outcome.INTERRUPTED:
+        return wanted
+    there = run.rounds[~np.isnan(run.consensus).any(axis=0)]
+    return f"{there[-1] if there.size else 0:,} of {wanted}"
 
 
 def _called(method: Any) -> str:
@@ -90,6 +100,8 @@ def _called(method: Any) -> str:
 
 def _errors(run: fl.Solution, problem: fl.Problem) -> list[str]:
     """A table of some rounds, and what the error is."""
+    if np.isnan(run.consensus).all():
+        return ["nothing was recorded yet"]
     known = bool(np.isfinite(run.distance).any())
     values = run.optimality if known else run.objective
     lines = [f"{'round':>9}  {f'mean of {len(values)}':>12}  {'± std':>9}"]

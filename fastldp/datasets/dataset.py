@@ -39,6 +39,6 @@ def two_classes(labels: NDArray[np.float64], *, others: bool = False) -> NDArray
     if set(kinds.tolist()) <= {-1.0, 1.0} or (others and kinds.size != 2):
         return labels
     if kinds.size != 2:
-        remedy = "give data with two kinds of labels, or read it as it is with read_libsvm"
+        remedy = "give data with two kinds of labels (a .csv file has them in its last column, or in label=)"
         raise DataError("labels", kinds[:6], f"there are {kinds.size} kinds of labels; {remedy}")
     return np.where(labels == kinds[1], 1.0, -1.0)

@@ -16,6 +16,8 @@ from fastldp.kernels.jit import one_process
 
 # So many seconds pass before what helpers have compiled is counted again.
 LOOK_AGAIN = 0.2
+# And so many before a process that may have been stopped is no longer waited for.
+PATIENCE = 120.0
 
 
 class Code(NamedTuple):
@@ -39,11 +41,24 @@ def compiling(code: Code) -> Iterator[None]:
         yield
         return
     serial, parallel = rounds.loops()
-    # Other processes that need the same wait for it, instead of taking the cores from this one.
-    with bars.compiling(), one_process("compiling"):
-        ahead.begin([*code.pieces.values(), parallel], available_cores() - 1)
-        serial.compile()
-        yield
+    global _at_work
+    _at_work += 1
+    try:
+        # Other processes that need the same wait for it, instead of taking the cores from this one.
+        with bars.compiling(), one_process("compiling", PATIENCE):
+            ahead.begin([*code.pieces.values(), parallel], available_cores() - 1)
+            serial.compile()
+            yield
+    finally:
+        _at_work -= 1
+
+
+def is_compiling() -> bool:
+    """Whether this process compiles now, so that there is nothing yet that a stop could keep."""
+    return _at_work > 0
+
+
+_at_work = 0
 
 
 def missing_of(pieces: Iterable[Piece]) -> list[Piece]:
@@ -53,12 +68,16 @@ def missing_of(pieces: Iterable[Piece]) -> list[Piece]:
 
 def compile_all(missing: Sequence[Piece], processes: int, *, done: Callable[[int], Any]) -> None:
     """Compile pieces into the cache, in several processes; `done` hears how many more are there."""
-    with one_process("compiling"):
+    with one_process("compiling", PATIENCE):
         helpers = ahead.begin(missing, processes)
-        while missing and any(helper.poll() is None for helper in helpers):
-            time.sleep(LOOK_AGAIN)
-            before, missing = len(missing), missing_of(missing)
-            done(before - len(missing))
+        try:
+            while missing and any(helper.poll() is None for helper in helpers):
+                time.sleep(LOOK_AGAIN)
+                before, missing = len(missing), missing_of(missing)
+                done(before - len(missing))
+        finally:
+            for helper in helpers:
+                helper.terminate()
         for piece in missing:
             piece.compile()
             done(1)

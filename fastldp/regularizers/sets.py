@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from fastldp.errors import ArgumentError
-from fastldp.kernels.jit import own_formula
+from fastldp.kernels.jit import own_function
 from fastldp.lanes import any_lane, broadcast, copysign, fabs, fma, load, maximum, minimum, select, sqrt, store
 from fastldp.regularizers.base import FEASIBLE, Active, Regularizer, Vector, everywhere, finite, row_sums
 from fastldp.validation import real
@@ -227,7 +227,7 @@ class L1Ball(_Set):
         return -reach, reach
 
 
-@own_formula
+@own_function
 def _largest_magnitude(X: Any, i: Any) -> Any:
     largest = fabs(load(X, i, 0))
     for j in range(1, X.shape[1]):
@@ -235,7 +235,7 @@ def _largest_magnitude(X: Any, i: Any) -> Any:
     return largest
 
 
-@own_formula
+@own_function
 def _simplex_threshold(X: Any, i: Any, top: Any, radius: Any, magnitudes: Any) -> Any:
     """The τ for which Σ max(v − top − τ, 0) = radius, v the entries or their magnitudes (Michelot 1986)."""
     zero = broadcast(0.0, top)

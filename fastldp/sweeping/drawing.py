@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MOST_CURVES = 200
 # More names than this do not go into the axes, and more than that not beside them.
 MOST_INSIDE, MOST_BESIDE = 10, 24
+# A legend of more would lie over the curves.
+MOST_NAMES_INSIDE = 5
 LONGEST_NAME = 60
 MOST_POINTS = 10_000
 # Parameters whose values speak for themselves.
@@ -136,7 +138,7 @@ def _color(label: Mapping[str, Any], k: int, count: int, scale: Normalize | None
 def _legend(ax: Axes, ours: bool) -> None:
     """In the axes, or beside them where it is long; what does not fit there is counted."""
     handles, names = ax.get_legend_handles_labels()
-    if len(names) <= MOST_INSIDE:
+    if len(names) <= MOST_NAMES_INSIDE:
         # The best place is sought among all points, which takes long where there are many.
         many = sum(len(np.asarray(line.get_xdata())) for line in ax.lines) > MOST_POINTS
         ax.legend(frameon=False, loc="upper right" if many else "best")

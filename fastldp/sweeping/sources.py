@@ -28,8 +28,8 @@ DENSE_FROM = 0.25
 class Source:
     """Data that are read when they are needed."""
 
-    KEYS: ClassVar[tuple[str, ...]] = ("name", "synthetic", "file", "given", "rows", "held_out", "seed", "dense")
     WAYS: ClassVar[tuple[str, ...]] = ("name", "synthetic", "file", "given")
+    KEYS: ClassVar[tuple[str, ...]] = (*WAYS, "label", "rows", "held_out", "seed", "dense")
 
     parameters: dict[str, Any]
     table: Table
@@ -95,6 +95,10 @@ def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, ...]], fold
     if "seed" in choice and way != "synthetic":
         table.refuse("seed", "only synthetic data have a seed")
     parameters: dict[str, Any] = {way: value, "rows": rows, "dense": dense}
+    if "label" in choice:
+        if way != "file" or not value.endswith(".csv"):
+            table.refuse("label", "only a .csv file has a column of labels to choose")
+        parameters["label"] = choice["label"]
     if "held_out" in choice:
         remedy = "give a whole number ≥ 1: how many of the last rows become the test images"
         parameters["held_out"] = integer("held_out", choice["held_out"], remedy, at_least=1)
@@ -111,7 +115,7 @@ def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, ...]], fold
         path = folder / value
         if not path.exists():
             raise ArgumentError("file", value, f"there is no such file in {folder.resolve()}")
-        return Source(parameters, table, lambda: _from_file(path))
+        return Source(parameters, table, lambda: _from_file(path, choice.get("label")))
     known_name("name", value, NAMES)
     if value == "mnist":
         return Source(parameters, table, _mnist)
@@ -135,7 +139,7 @@ def _tested(train: datasets.Images, test: datasets.Images) -> tuple[Any, ...]:
     return train.images, train.labels, test.images, test.labels
 
 
-def _from_file(path: Path) -> tuple[Any, Any]:
+def _from_file(path: Path, label: str | int | None = None) -> tuple[Any, Any]:
     """A and b of a file; of LIBSVM files, two kinds of labels as −1 and +1."""
-    data = read_file(path)
+    data = read_file(path, label=label)
     return data.A, data.b if path.suffix == ".npz" else two_classes(data.b, others=path.suffix == ".csv")

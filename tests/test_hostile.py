@@ -116,6 +116,7 @@ def linear_worlds(
     return worlds
 
 
+@pytest.mark.thorough
 @PRECISIONS
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 @pytest.mark.parametrize("layout", ["dense", "csr", "panels"])
@@ -133,6 +134,7 @@ def test_the_logistic_loss_unclipped(layout: str, dtype: str) -> None:
     )
 
 
+@pytest.mark.thorough
 @PRECISIONS
 @pytest.mark.parametrize("layout", ["dense", "csr", "panels"])
 @pytest.mark.parametrize("regularizer", [fl.Box(2.0), fl.L2Ball(3.0), fl.Simplex(2.0)])

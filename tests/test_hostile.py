@@ -197,6 +197,7 @@ def network_worlds(products: str, clip: float | None, widths: tuple[int, ...] = 
     return worlds
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("products", ["float32", "float64"])
 @pytest.mark.parametrize("clip", [1.0, 1e-19, 1e19])
 @pytest.mark.parametrize("widths", [(6, 3), WIDTHS])

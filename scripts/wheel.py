@@ -51,7 +51,7 @@ def main() -> None:
         tester = made(scratch / "tester", chosen.python, f"{wheel}[test]", *(least_versions() if chosen.least else ()))
         # Old packages use what others have deprecated since.
         warnings = ["-W", "default::DeprecationWarning"] if chosen.least else []
-        options = ["-p", "no:cacheprovider", "--basetemp", scratch / "pytest", *warnings]
+        options = ["-p", "no:cacheprovider", "--basetemp", f"{scratch}/pytest", *warnings]
         environment.run(tester, "-m", "pytest", *options, "--quick", cwd=sources)
 
 

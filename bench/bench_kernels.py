@@ -81,6 +81,7 @@ def _lanes_of(value: float, dtype: str) -> Array:
     return np.full((1, LANES[dtype]), value, dtype)
 
 
+@pytest.mark.thorough
 @DTYPES
 def bench_exp(benchmark: BenchmarkFixture, dtype: str) -> None:
     X = _random(dtype, 16_384 // LANES[dtype])
@@ -103,6 +104,7 @@ def bench_exp(benchmark: BenchmarkFixture, dtype: str) -> None:
     )
 
 
+@pytest.mark.thorough
 @DTYPES
 def bench_normals(benchmark: BenchmarkFixture, dtype: str) -> None:
     normals = aligned_zeros((WORKERS, FEATURES, LANES[dtype]), dtype)
@@ -128,6 +130,7 @@ def bench_normals(benchmark: BenchmarkFixture, dtype: str) -> None:
     )
 
 
+@pytest.mark.thorough
 @DTYPES
 @pytest.mark.parametrize("lanes", ["runs", "samples"])
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
@@ -225,6 +228,7 @@ def bench_prox_box_l1(benchmark: BenchmarkFixture, dtype: str) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("onto", sorted(PROJECTIONS))
 def bench_prox_row(benchmark: BenchmarkFixture, onto: str) -> None:
     onto_set, project = PROJECTIONS[onto]
@@ -268,6 +272,7 @@ def _error(done: Runs, optimum: Array) -> float:
     return float((done.consensus + done.distance / (float(optimum @ optimum) or 1.0)).mean())
 
 
+@pytest.mark.thorough
 @DTYPES
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
 def bench_round(benchmark: BenchmarkFixture, layout: str, dtype: str) -> None:

@@ -26,6 +26,7 @@ FRAMEWORK_ROUNDS = 10
 pytestmark = pytest.mark.filterwarnings("default")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("job", JOBS)
 @pytest.mark.parametrize("peer", ["jax", "torch"])
@@ -49,6 +50,7 @@ def bench_peer(benchmark: BenchmarkFixture, peer: str, job: str, dtype: str) -> 
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.once
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def bench_framework(benchmark: BenchmarkFixture, framework: str) -> None:

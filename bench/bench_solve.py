@@ -34,6 +34,7 @@ METHODS: dict[str, tuple[Any, int]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("runs", [1, 20, 160])
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
@@ -81,6 +82,7 @@ OWN = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("compared", OWN)
 def bench_own(benchmark: BenchmarkFixture, compared: str) -> None:
     """What single precision, a second core, full lanes and even shards are worth, in turns with a solve without."""

@@ -18,7 +18,9 @@ def as_installed(scratch: Path) -> Path:
 def main() -> None:
     """Stops at the first check that fails, with its exit code."""
     parser = argparse.ArgumentParser(description="Install fastldp into a virtual environment and run its tests.")
-    parser.add_argument("--all", action="store_true", help="all tests, with Dask and Ray: 25 minutes instead of five")
+    parser.add_argument(
+        "--all", action="store_true", help="all tests, with those of Dask and Ray, instead of the quick ones"
+    )
     parser.add_argument("--lint", action="store_true", help="ruff and mypy before the tests")
     chosen = parser.parse_args()
     extras = "test,dask,ray" if chosen.all else "test"

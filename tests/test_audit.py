@@ -229,6 +229,7 @@ def test_noise_ten_percent_too_small_is_found(monkeypatch: pytest.MonkeyPatch) -
     assert "the variance of the loss" in found
 
 
+@pytest.mark.thorough
 def test_variances_shifted_by_a_round_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with_noise(monkeypatch, lambda deviations: np.roll(deviations, 1))
     assert "of the claimed variance" in findings()

@@ -387,6 +387,7 @@ def test_fedexp_takes_the_noise_off() -> None:
     assert steps.max() < n / 6
 
 
+@pytest.mark.thorough
 def test_workers_who_do_not_move_leave_the_server_where_it_is() -> None:
     """0/0 is no step."""
     problem = fl.Problem(np.eye(4), np.zeros(4), workers=2, loss="squared")

@@ -62,6 +62,7 @@ def test_a_crash_loses_nothing(name: str, stage: Callable[[str], Scene], tmp_pat
     assert not table.wrong, "\n".join(table.wrong)
 
 
+@pytest.mark.thorough
 def test_two_crashes_lose_nothing_and_their_leftovers_are_cleared_away(
     stage: Callable[[str], Scene], tmp_path: Path
 ) -> None:

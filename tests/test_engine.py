@@ -100,6 +100,7 @@ def test_blocks_of_two_lines(
         np.testing.assert_allclose(run.messages[repetition], history.messages[:, 2], rtol=0, atol=tolerance * scale)
 
 
+@pytest.mark.thorough
 @cases.tiny_shards
 @pytest.mark.parametrize("path", sorted(PATHS))
 @pytest.mark.parametrize("layout", ["dense", "csr"])
@@ -279,6 +280,7 @@ def test_blocks_are_used_again() -> None:
     assert not laid.reuse([Lane(Runs(problem, *_parts(problem, 40)), k) for k in range(8)])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "method",
     [

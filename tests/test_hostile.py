@@ -117,6 +117,7 @@ def linear_worlds(
     return worlds
 
 
+@pytest.mark.thorough
 @PRECISIONS
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 @pytest.mark.parametrize("layout", ["dense", "csr", "panels"])
@@ -134,6 +135,7 @@ def test_the_logistic_loss_unclipped(layout: str, dtype: str) -> None:
     )
 
 
+@pytest.mark.thorough
 @PRECISIONS
 @pytest.mark.parametrize("layout", ["dense", "csr", "panels"])
 @pytest.mark.parametrize("regularizer", [fl.Box(2.0), fl.L2Ball(3.0), fl.Simplex(2.0)])
@@ -196,6 +198,7 @@ def network_worlds(products: str, clip: float | None, widths: tuple[int, ...] = 
     return worlds
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("products", ["float32", "float64"])
 @pytest.mark.parametrize("clip", [1.0, 1e-19, 1e19])
 @pytest.mark.parametrize("widths", [(6, 3), WIDTHS])

@@ -349,6 +349,7 @@ AS_NUMBERS: dict[str, Any] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("repetitions", [1, 3])
 @pytest.mark.parametrize("kind", sorted(SCALES))
@@ -464,6 +465,7 @@ class Summing(Descent):
         return total
 
 
+@pytest.mark.thorough
 def test_messages_do_not_change_what_they_are_made_of() -> None:
     problem = cases.make("zero").problem
     sent, plain = (
@@ -495,6 +497,7 @@ class Warm(Descent):
         store(self.weight, run.model, 0, 0)
 
 
+@pytest.mark.thorough
 def test_a_round_0_has_the_numbers_of_the_first_and_is_audited() -> None:
     problem = cases.make("zero").problem
     run = fl.solve(problem, BUDGET, rounds=3, algorithm=Warm(), repetitions=2, record=[fl.Final(), fl.Messages(0)])

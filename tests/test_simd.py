@@ -521,6 +521,7 @@ print("hits", sum(kernel.stats.cache_hits.values()), "misses", sum(kernel.stats.
 """
 
 
+@pytest.mark.thorough
 def test_a_second_process_loads_from_the_cache(tmp_path: Path) -> None:
     script = tmp_path / "cached.py"
     script.write_text(CACHED)

@@ -185,7 +185,7 @@ def start(folder: Path, *options: str, script: str = "") -> "subprocess.Popen[st
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are a thing of POSIX")
-@pytest.mark.parametrize("backend", ["threads", "loky"])
+@pytest.mark.parametrize("backend", ["threads", pytest.param("loky", marks=pytest.mark.thorough)])
 def test_ctrl_c_writes_what_there_is_and_says_how_to_go_on(backend: str, undisturbed: str, tmp_path: Path) -> None:
     process = start(tmp_path, "--backend", backend, script=WAITING)
     assert process.stdout is not None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fastldp import memory
 from fastldp.engine.recording import Final, timetable
 from fastldp.engine.runs import Runs
-from fastldp.errors import ArgumentError, GridEdgeWarning
+from fastldp.errors import ArgumentError, FastLDPError, GridEdgeWarning
 from fastldp.kernels.chacha import key_of
 from fastldp.methods import Method
 from fastldp.privacy.budget import Budget
@@ -43,9 +43,11 @@ class Trial(NamedTuple):
     algorithm: Method
     rounds: int
     error: float
-    """The mean final optimality of the repetitions; infinite where one diverged."""
+    """The mean final optimality of the repetitions; infinite where one diverged, or none could run."""
     spread: float
     """Their standard deviation."""
+    reason: str = ""
+    """Why none could run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,8 @@ class Tuned:
         """The best settings as an aligned table."""
         lines = [f"  {'error':>10}  {'± std':>9}  {'rounds':>8}  setting"]
         for trial in self.trials[:most]:
-            lines.append(f"  {trial.error:>10.4g}  {trial.spread:>9.3g}  {trial.rounds:>8,}  {trial.algorithm}")
+            why = f": {trial.reason}" if trial.reason else ""
+            lines.append(f"  {trial.error:>10.4g}  {trial.spread:>9.3g}  {trial.rounds:>8,}  {trial.algorithm}{why}")
         if len(self.trials) > most:
             lines.append(f"  and {len(self.trials) - most} more")
         lines += [f"  the winner lies on the edge of the grid: {edge}" for edge in self.edges]
@@ -149,7 +152,7 @@ def tune(
     Returns
     -------
     Tuned
-        All settings, the best first.
+        All settings, the best first; last those that cannot run, each with its reason.
 
     Examples
     --------
@@ -183,21 +186,26 @@ def tune(
     start, optimum = starting_point(problem, None), optimum_or_nan(problem)
     if np.isnan(optimum).any():
         raise ArgumentError("problem", problem, "it has no certified optimum to measure errors by; give it l2 > 0")
-    settings = list(itertools.product(methods, horizons))
-    jobs = [
-        Runs(problem, method.schedule(problem, budget, T), start, keys, timetable(Final(), T, problem.n), optimum)
-        for method, T in settings
-    ]
+    settings: list[Method] = []
+    jobs: list[Runs] = []
+    refused: list[Trial] = []
+    for method, T in itertools.product(methods, horizons):
+        try:
+            schedule = method.schedule(problem, budget, T)
+        except FastLDPError as error:  # one setting that cannot run is not the end of the others
+            refused.append(Trial(method, T, np.inf, np.nan, str(error)))
+            continue
+        settings.append(method)
+        jobs.append(Runs(problem, schedule, start, keys, timetable(Final(), T, problem.n), optimum))
+    if not jobs:
+        raise ArgumentError("algorithm_grid", algorithm_grid, f"no setting can run; of the first: {refused[0].reason}")
     for runs in jobs:
         if warn_of_dominance(problem, runs.schedule.factors**2):
             break
     execute(problem, jobs, n_jobs=n_jobs, progress=progress)
     if not all(runs.over().all() for runs in jobs):
         raise KeyboardInterrupt
-    trials = sorted(
-        (_trial(method, runs) for (method, _), runs in zip(settings, jobs, strict=True)),
-        key=lambda trial: trial.error,
-    )
+    trials = sorted(map(_trial, settings, jobs), key=lambda trial: trial.error) + refused
     if trials[0].error == np.inf:
         raise ArgumentError("algorithm_grid", algorithm_grid, "every setting diverged; try smaller steps")
     edges = tuple(_edges(trials))

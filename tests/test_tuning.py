@@ -98,6 +98,19 @@ def test_divergence_loses() -> None:
     assert "inf" in tuned.summary()
 
 
+def test_a_setting_that_cannot_run_is_not_the_end_of_the_others() -> None:
+    problem = cases.make("box").problem
+    tuned = quietly(problem, BUDGET, [fl.DPFedAvg(0.1, 2), fl.ISRLDP(0.1), fl.ISRLDP(0.2)], rounds=5, seed=0)
+    assert [type(trial.algorithm) for trial in tuned.trials] == [fl.ISRLDP, fl.ISRLDP, fl.DPFedAvg]
+    assert tuned.trials[-1].error == np.inf
+    with pytest.raises(fl.FastLDPError) as refused:
+        fl.solve(problem, BUDGET, rounds=5, algorithm=fl.DPFedAvg(0.1, 2))
+    assert tuned.trials[-1].reason == str(refused.value)
+    assert str(refused.value) in tuned.summary()
+    with pytest.raises(ArgumentError, match="no setting can run; of the first: "):
+        fl.tune(problem, BUDGET, [fl.DPFedAvg(0.1, 2)], rounds=5)
+
+
 def test_bad_input() -> None:
     problem = cases.make("zero").problem
     with pytest.raises(ArgumentError, match="nothing to choose from"):

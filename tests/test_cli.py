@@ -10,6 +10,7 @@ import pytest
 import fastldp as fl
 from fastldp import theory
 from fastldp.cli import main
+from fastldp.errors import HorizonWarning
 
 SHORT = ["solve", "--data", "ijcnn1", "--step", "theorem", "--rounds", "20", "--repetitions", "3"]
 
@@ -44,8 +45,9 @@ def test_solve_plans_where_no_step_is_given(capsys: pytest.CaptureFixture[str]) 
 
 def test_solve_says_how_many_rounds_a_plan_needs(capsys: pytest.CaptureFixture[str]) -> None:
     fewest = fl.plan(_short_problem().facts_of_data(), fl.Budget(1.0, 1e-4)).smallest_rounds
-    assert main(["solve", "--data", "ijcnn1", "--rounds", "20"]) == 2
-    assert f"give {fewest:,} or more" in capsys.readouterr().err
+    with pytest.warns(HorizonWarning, match=f"20 rounds are few for the plan.*where {fewest:,} rounds or more"):
+        assert main(["solve", "--data", "ijcnn1", "--rounds", "20"]) == 0
+    assert "20 rounds in" in capsys.readouterr().out
 
 
 def test_plan_from_public_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,8 +58,9 @@ def test_plan_from_public_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[
     made = fl.plan(facts, fl.Budget(1.0, 1e-4), prior=fl.Prior(2.0))
     assert made.summary() in capsys.readouterr().out
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert main(["plan", *numbers, "--rounds", "10"]) == 2
-    assert f"give {made.smallest_rounds:,} or more" in capsys.readouterr().err
+    with pytest.warns(HorizonWarning, match=f"10 rounds are few for the plan.*where {made.smallest_rounds:,} rounds"):
+        assert main(["plan", *numbers, "--rounds", "10"]) == 0
+    assert f"T ≥ {made.smallest_rounds:,} suffices" in capsys.readouterr().out
 
 
 def test_solve_as_json(capsys: pytest.CaptureFixture[str]) -> None:

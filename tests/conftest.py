@@ -15,12 +15,18 @@ import cases
 
 # The same examples on every run, and no folder of remembered ones.
 hypothesis.settings.register_profile("repeatable", derandomize=True, database=None, deadline=None, max_examples=60)
+hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("repeatable"), max_examples=20)
 hypothesis.settings.load_profile("repeatable")
 set_hypothesis_home_dir(tempfile.mkdtemp(prefix="fastldp-hypothesis-"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="of every test the first and the last case")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        hypothesis.settings.load_profile("quick")
 
 
 @pytest.hookimpl(trylast=True)  # after others have left out what they do

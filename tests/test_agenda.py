@@ -118,6 +118,7 @@ def test_a_million_runs_take_arrays_and_tasks_are_made_as_they_are_asked_for() -
     assert peak < 150 * MIB
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("slots", [1, 2])
 def test_threads_take_tasks_as_they_need_them(slots: int) -> None:
     spec = read(rounds="5", repetitions=400)

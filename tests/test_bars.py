@@ -26,6 +26,7 @@ def test_a_notebook_with_widgets_has_a_widget(monkeypatch: pytest.MonkeyPatch) -
     assert bars.kind() is import_module("tqdm.notebook").tqdm
 
 
+@pytest.mark.thorough
 def test_a_notebook_without_widgets_has_a_line_and_no_warning(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -181,6 +181,7 @@ def test_sweeps_have_both_bounds() -> None:
     assert {s.problem.gradient_bound for ground in read.grounds for s in ground.subjects} == {0.75, 1.0, 0.2}
 
 
+@pytest.mark.thorough
 def test_the_command_has_both_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     few = ["solve", "--rounds", "3", "--repetitions", "1", "--json", "--step", "theorem", "--row-bound", "3.75"]
     assert main([*few, "--gradient-bound", "half"]) == 0

@@ -45,6 +45,7 @@ def solved(cache: Path, **environment: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.thorough
 def test_helpers_compile_for_who_needs_it_and_one_that_fails_costs_nothing(tmp_path: Path) -> None:
     helpers, found, compiled, result = solved(tmp_path / "first")
     assert (helpers, found) == ("2", "0")

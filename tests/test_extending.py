@@ -231,6 +231,7 @@ print(repr(fl.solve(problem, rounds=5, repetitions=2).x[0, 0]), problem.definiti
 """
 
 
+@pytest.mark.thorough
 def test_an_edited_class_never_runs_stale_code(tmp_path: Path) -> None:
     """The same module, in processes of their own with one cache: a factor in a helper's module is changed."""
     helper, module = tmp_path / "helping.py", tmp_path / "edited.py"

@@ -267,6 +267,7 @@ def test_thresholds_that_single_precision_cannot_square_are_refused(clip: float)
                     fl.solve(problem, budget, rounds=2, algorithm=method)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("clip", [1e-30, 1e-100])
 def test_small_thresholds_clip_in_double_precision(clip: float) -> None:
     problem = fl.MLP(np.eye(4), np.arange(4) % 2, hidden=3, workers=2, clip=clip, products="float64")

@@ -42,6 +42,7 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.thorough
 def test_a_second_process_finds_the_first_ones_kernels(tmp_path: Path) -> None:
     first, second = (run(SOLVE, NUMBA_CACHE_DIR=str(tmp_path)).stdout.split() for _ in range(2))
     assert first[0] == second[1] == "0"

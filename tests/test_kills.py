@@ -28,6 +28,7 @@ with tempfile.TemporaryDirectory() as folder:
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="forks are a thing of POSIX")
 def test_kills_lose_nothing_and_a_loss_would_be_seen() -> None:
     done = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, text=True, check=False)

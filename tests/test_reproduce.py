@@ -387,6 +387,7 @@ def test_everything_is_made_and_made_once(tmp_path: Path, capsys: Any, monkeypat
     assert main(["reproduce", "fig1", "--quick", "--out", str(folder)]) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("small")
 def test_the_planner_is_judged(tmp_path: Path) -> None:
     folder = tmp_path / "out"
@@ -406,6 +407,7 @@ def test_the_planner_is_judged(tmp_path: Path) -> None:
     assert (folder / "planner.png").stat().st_size > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("small")
 def test_the_network_is_searched_and_drawn_and_made_once(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch

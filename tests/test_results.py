@@ -317,6 +317,7 @@ def _legend_of(text: str, path: Path, **options: Any) -> list[str]:
     return names
 
 
+@pytest.mark.thorough
 def test_legends_name_classes_and_not_their_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """But where nothing else differs."""
     pytest.importorskip("matplotlib").use("Agg")

@@ -316,6 +316,7 @@ def limited(text: str, path: Path, limit: int) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of file sizes are a thing of POSIX")
 @pytest.mark.parametrize("share", [0.5, 1.5])
 def test_a_full_disk_is_said_and_harms_nothing(share: float, tmp_path: Path) -> None:

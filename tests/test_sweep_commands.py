@@ -204,6 +204,7 @@ def test_ctrl_c_writes_what_there_is_and_says_how_to_go_on(backend: str, undistu
     assert fl.results(tmp_path / "s.h5").digest() == undisturbed
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are a thing of POSIX")
 def test_kills_lose_nothing(undisturbed: str, tmp_path: Path) -> None:
     """The short version of scripts/kills.py, after parts that it says it has written."""

@@ -166,7 +166,8 @@ def test_the_report_of_a_run_that_was_stopped(
 
 
 def test_who_has_brought_data_is_not_told_how() -> None:
-    assert "your own data" in reporting.following(["solve", "--data", "ijcnn1"])
+    assert "your own data" in reporting.following(["solve", "--data", "ijcnn1", "--save", "run.npz"])
+    assert "your own data" not in reporting.following(["solve", "--data=their.csv"])
     assert "your own data" not in reporting.following(["solve", "--data", "their.csv", "--label", "sick"])
     # A command that can be pasted, however long the one that was given.
     assert "..." not in reporting.following(["solve", "--data", "their.csv", "--label", "sick" * 20])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import textwrap
 from collections.abc import Sequence
@@ -44,7 +45,8 @@ def following(words: Sequence[str]) -> str:
     same = shlex.join([*_without_files(words), "--details"])
     details = (same, "with ledger and bounds") if len(same) <= LONGEST else ("solve --details", "ledger and bounds too")
     # Who has brought data has no need to be told how.
-    brought = any(word.startswith("--data") for word in words) and any("." in word for word in words)
+    data = next((word for before, word in itertools.pairwise(words) if before == "--data"), "")
+    brought = "." in data or any(word.startswith("--data=") and "." in word for word in words)
     own = ("audit", "attack the noise") if brought else ("solve --data mine.csv --label y", "your own data")
     rows = [details, own, ("reproduce fig1 --quick", "the paper's first figure")]
     width = max(len(command) for command, _ in rows)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 # More curves than this nobody tells apart, whatever their colours.
 MOST_CURVES = 200
-# More names than this do not go into the axes, and more than that not beside them.
-MOST_INSIDE, MOST_BESIDE = 10, 24
-# A legend of more would lie over the curves.
-MOST_NAMES_INSIDE = 5
+# More names than this would lie over the curves, and more than that do not fit beside them.
+MOST_INSIDE, MOST_BESIDE = 5, 24
+# More curves than this have no colours of their own.
+MOST_COLOURS = 10
 LONGEST_NAME = 60
 MOST_POINTS = 10_000
 # Parameters whose values speak for themselves.
@@ -116,7 +116,7 @@ def _refuse_too_many(count: int, names: Sequence[str]) -> None:
 
 def _scale(labels: Sequence[Mapping[str, Any]]) -> Normalize | None:
     """The colours of many curves that differ in one number alone; None where names must tell them apart."""
-    if len(labels) <= MOST_INSIDE or len(labels[0]) != 1:
+    if len(labels) <= MOST_COLOURS or len(labels[0]) != 1:
         return None
     values = [value for label in labels for value in label.values()]
     if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
@@ -132,13 +132,13 @@ def _color(label: Mapping[str, Any], k: int, count: int, scale: Normalize | None
 
     if scale is not None:
         return colormaps["viridis"](float(scale(next(iter(label.values())))))
-    return f"C{k}" if count <= MOST_INSIDE else colormaps["turbo"]((k + 0.5) / count)
+    return f"C{k}" if count <= MOST_COLOURS else colormaps["turbo"]((k + 0.5) / count)
 
 
 def _legend(ax: Axes, ours: bool) -> None:
     """In the axes, or beside them where it is long; what does not fit there is counted."""
     handles, names = ax.get_legend_handles_labels()
-    if len(names) <= MOST_NAMES_INSIDE:
+    if len(names) <= MOST_INSIDE:
         # The best place is sought among all points, which takes long where there are many.
         many = sum(len(np.asarray(line.get_xdata())) for line in ax.lines) > MOST_POINTS
         ax.legend(frameon=False, loc="upper right" if many else "best")

@@ -8,7 +8,9 @@ changes the rounding of its gradients and nothing else. A run of a network is al
 from __future__ import annotations
 
 import itertools
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastldp import memory
-from fastldp.engine.block import Block
+from fastldp.engine.block import NEVER, Block
 from fastldp.engine.layouts import (
     Samples,
     lanes_of,
@@ -87,10 +89,7 @@ def execute(
     _refuse_what_cannot_fit(problem, lanes=lines * lanes, blocks=min(len(packs), cores))
     single = sum(len(pack) for pack in packs) == 1
     samples, alone = _laid_out(problem, single=single, runs=max(map(len, packs)))
-    # Blocks may differ in their local steps; the longest come first, and segments are cut for them.
-    most_steps = max(runs.schedule.program.local_steps for runs in jobs)
-    cost = nanoseconds(problem, most_steps)
-    length = segment_length(problem, most_steps)
+    cost = nanoseconds(problem, max(runs.schedule.program.local_steps for runs in jobs))
 
     last = threading.local()
 
@@ -101,13 +100,7 @@ def execute(
         block: Block | None = getattr(last, "block", None)
         if block is None or not block.reuse(batch):
             block = last.block = Block(samples, batch, alone=alone)
-        for end in block.ends(length):
-            before = block.rounds_done
-            block.advance(end, threads=threads)
-            advanced(block.rounds_done - before)
-            if stop.is_set() or block.over:
-                break
-        block.close()
+        drive(block, threads=threads, stop=stop, advanced=advanced)
 
     def complete_or_stop(batch: Sequence[Lane]) -> None:
         try:
@@ -127,8 +120,35 @@ def execute(
         parallel = Parallel(n_jobs=cores, backend=_Threads(), batch_size=1, pre_dispatch="all")
         parallel(delayed(complete_or_stop)(batch) for batch in packs[:waves])
     for batch in packs[waves:]:
-        with sharing(cores):
-            complete(batch, cores)
+        complete(batch, cores)
+
+
+def drive(
+    block: Block,
+    *,
+    threads: int = 1,
+    stop: threading.Event | None = None,
+    advanced: Callable[[int], None] | None = None,
+    limit: int = NEVER,
+    seconds: float = math.inf,
+) -> None:
+    """A block to its end, or to the segment at which there is a stop, the limit, or no time left.
+
+    `advanced` hears of the run-rounds done.
+    """
+    deadline = time.perf_counter() + seconds
+    length = segment_length(block.problem, block.program.local_steps)
+    # Who has less time than a segment takes gets records one by one.
+    at_records = seconds < 1e-9 * SEGMENT_NANOSECONDS
+    with sharing(threads):
+        for end in block.ends(length, at_records=at_records, limit=limit):
+            before = block.rounds_done
+            block.advance(end, threads=threads)
+            if advanced is not None:
+                advanced(block.rounds_done - before)
+            if block.over or time.perf_counter() > deadline or (stop is not None and stop.is_set()):
+                break
+    block.close()
 
 
 def code_of(problem: Composite, jobs: Sequence[Runs]) -> list[Piece]:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.engine import driving
 from fastldp.engine.block import NEVER, Block
+from fastldp.engine.driving import drive
 from fastldp.engine.recording import Timetable
 from fastldp.engine.runs import Lane, Runs
 from fastldp.measures import measured
@@ -130,7 +130,7 @@ def _complete(
         block = Block(ground.samples, lanes)
         if done:
             block.carry_on(done, [run.checkpoint for run in pending if run.checkpoint is not None])
-        _advance(block, min(limit, done + most), seconds, threads, stop)
+        drive(block, threads=threads, stop=stop, limit=min(limit, done + most), seconds=seconds)
     except Exception as error:  # it is kept with the runs it befell, and the sweep goes on
         message = f"{type(error).__name__}: {error}"
         for run in pending:
@@ -184,20 +184,6 @@ def _between(timetable: Timetable, begin: int, end: int) -> Timetable:
         return timetable
     first, last = np.searchsorted(timetable.rounds, [begin, end], side="right")
     return Timetable(timetable.rounds[first:last], timetable.worker)
-
-
-def _advance(block: Block, limit: int, seconds: float, threads: int, stop: threading.Event | None) -> None:
-    """A block to its end, or as far as time and its records allow."""
-    deadline = time.perf_counter() + seconds
-    length = driving.segment_length(block.problem, block.program.local_steps)
-    # Legs shorter than segments end at records.
-    at_records = seconds < 1e-9 * driving.SEGMENT_NANOSECONDS
-    with driving.sharing(threads):
-        for end in block.ends(length, at_records=at_records, limit=limit):
-            block.advance(end, threads=threads)
-            if block.over or time.perf_counter() > deadline or (stop is not None and stop.is_set()):
-                break
-    block.close()
 
 
 @np.errstate(over="ignore")  # of runs that diverged

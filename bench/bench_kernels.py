@@ -48,7 +48,7 @@ def _normals(keys: Any, normals: Any, dithers: Any, repeats: int) -> None:
 def _gradients(objective: Any, samples: Any, X: Any, scratch: Any, repeats: int) -> None:
     for _ in range(repeats):
         for i in range(X.shape[0]):
-            gradient.store_gradient(objective, samples, i, X, i, scratch, i)
+            gradient.store_gradient(objective, samples, i, X, i, scratch, i, False)
 
 
 @jit.serial
@@ -143,7 +143,7 @@ def bench_gradient(benchmark: BenchmarkFixture, layout: str, lanes: str, dtype: 
     samples = samples_in_panels(given.problem, size.n) if in_panels else samples_in_rows(given.problem)
     X = _random(dtype, size.n, size.d) if not alone else np.ascontiguousarray(_random(dtype, size.n, size.d)[..., 0])
     G = np.zeros_like(X)
-    scratch = gradient.Scratch(G, np.empty_like(X))
+    scratch = gradient.Scratch(G, np.empty_like(X), np.zeros((size.n, *X.shape[2:]), X.dtype))
     stack = (
         partial(_in_all_lanes, dtype) if not alone else lambda values: np.atleast_1d(np.array(list(values), dtype)[0])
     )

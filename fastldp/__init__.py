@@ -11,7 +11,7 @@ from fastldp.auditing import Audit, audit
 from fastldp.engine.recording import Every, Final, Messages
 from fastldp.errors import FastLDPError
 from fastldp.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
-from fastldp.methods import ISRLDP, DPFedAvg, DPScaffNew, DPScaffold, LDPFedEXP, Method, PrimalDual
+from fastldp.methods import ISRLDP, AdaptiveClip, DPFedAvg, DPScaffNew, DPScaffold, LDPFedEXP, Method, PrimalDual
 from fastldp.planning import Facts, Plan, Prior, plan
 from fastldp.privacy import Budget, Ledger
 from fastldp.problems.linear import Problem
@@ -43,6 +43,7 @@ __all__ = [
     "ISRLDP",
     "L1",
     "MLP",
+    "AdaptiveClip",
     "Audit",
     "Box",
     "BoxL1",

@@ -13,7 +13,7 @@ from fastldp.extending import code_of, name_of
 from fastldp.kernels.formulas import is_ours
 
 # Parameters that came later: left out where they are not given, so that runs made before are known again.
-LATER = ("prior", "lower", "upper")
+LATER = ("prior", "lower", "upper", "PrimalDual.clip")
 # Longer arrays are known by their digest.
 LONGEST_LIST = 64
 
@@ -22,7 +22,8 @@ def described(thing: Any) -> dict[str, Any]:
     """A method, loss, regularizer or budget by its name and fields, in plain values; from outside, by its code too."""
     own = fields(thing) if is_dataclass(thing) else ()
     values = {field.name: plain(getattr(thing, field.name)) for field in own}
-    kept = {name: value for name, value in values.items() if value is not None or name not in LATER}
+    later = [name for name in values if {name, f"{type(thing).__name__}.{name}"} & {*LATER}]
+    kept = {name: value for name, value in values.items() if value is not None or name not in later}
     code = {} if is_ours(type(thing)) else {"code": code_of(type(thing))}
     return {"name": name_of(type(thing)), **kept, **code}
 

@@ -128,6 +128,10 @@ class Solution:
     measures: Measures
     """What else is measured of x̄, by name, (repetitions, records) each: ``"objective"``, and of a network
     ``"train_loss"`` and ``"test_accuracy"``. Computed when first asked for."""
+    thresholds: Array | None = None
+    """(repetitions, records): C after each recorded round, where clipping adapts."""
+    counts: Array | None = None
+    """(repetitions, T): the shares that the watched worker released, likewise; NaN in rounds that count nothing."""
 
     @property
     def x(self) -> Array:
@@ -270,6 +274,7 @@ class Solution:
         content |= {MEASURE + name: values for name, values in self.measures.items() if name not in SAVED}
         if self.messages is not None:
             content |= {name: getattr(self, name) for name in WATCHED}
+        content |= {name: getattr(self, name) for name in ADAPTED if getattr(self, name) is not None}
         if self.ledger is not None:
             content[STATEMENT] = self.ledger.statement(len(self.workers))
             content |= {LEDGER + name: value for name, value in self.ledger.to_dict().items()}
@@ -279,6 +284,8 @@ class Solution:
 HEADER, DIGEST, STATEMENT = "header", "digest", "statement"
 SAVED = ("workers", "rounds", "consensus", "distance", "means", "objective")
 WATCHED = ("messages", "broadcasts")
+# Of clipping that adapts.
+ADAPTED = ("thresholds", "counts")
 MEASURE, LEDGER = "measure_", "ledger_"
 REMEDY = "restore it from a copy, or solve again and save that"
 
@@ -336,6 +343,7 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> Solution:
         seconds=header["seconds"],
         description=header["description"],
         measures=Measures.known({"objective": arrays["objective"]} | measures),
+        **{name: arrays[name] for name in ADAPTED if name in arrays},
     )
 
 

@@ -285,6 +285,8 @@ def _solution(runs: Runs, method: Method, seed: int | None, seconds: float) -> S
         means=runs.means,
         messages=runs.messages,
         broadcasts=runs.broadcasts,
+        thresholds=None if runs.schedule.adapting is None else runs.threshold,
+        counts=runs.counts,
         ledger=runs.schedule.ledger,
         status=_status(runs),
         seed=seed,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fastldp.kernels.formulas import to_slopes
 from fastldp.kernels.jit import formula, serial
-from fastldp.kernels.simd import all_lanes, broadcast, fma, lane_sum, load, prefetch, scratch, store
+from fastldp.kernels.simd import all_lanes, broadcast, fabs, fma, lane_sum, load, prefetch, scratch, select, store
 
 # How many rows, at most, have their margins and slopes on the stack at once: in general, and of a tile of sparse ones.
 ROWS, TILE = 40, 200
@@ -78,6 +78,7 @@ class Scratch(NamedTuple):
 
     gradient: Floats  # (shares, d or more, lanes)
     scaled: Floats  # the same, for the point in the units that margins are wanted in
+    inside: Floats  # (shares, lanes): how many gradients were not clipped, where they are counted
 
 
 # So many more numbers that no two rows of one run have a cache line in common.
@@ -87,22 +88,33 @@ APART = 16
 GRADIENTS: dict[type, Callable[..., Any]] = {}
 
 
-def store_gradient(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any) -> Any:
-    """gradient[share] = Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[row], each clipped to the norm `clip`."""
+def store_gradient(
+    objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any
+) -> Any:
+    """gradient[share] = Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[row], each clipped to the norm `clip`.
+
+    And, where they are to be counted, inside[share] = how many of these gradients are shorter than that.
+    """
     raise NotImplementedError("only compiled code calls this")
 
 
 @overload(store_gradient, inline="always")
-def _by_type_of_samples(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any) -> Any:
+def _by_type_of_samples(
+    objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any
+) -> Any:
     return GRADIENTS[samples.instance_class]
 
 
-def _over_rows(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any) -> Any:
-    _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share)
+def _over_rows(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any) -> Any:
+    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share, counting)
+    store(inside, scratch.inside, share)
 
 
-def _over_panels(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any) -> Any:
-    _sum_all(objective, samples, i, X, row, scratch.scaled, samples.partial, share)
+def _over_panels(
+    objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any
+) -> Any:
+    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, samples.partial, share, counting)
+    store(lane_sum(inside), scratch.inside, share)
     for j in range(X.shape[1]):
         store(lane_sum(load(samples.partial, share, j)), scratch.gradient, share, j)
 
@@ -111,7 +123,9 @@ GRADIENTS |= {DenseSamples: _over_rows, SparseSamples: _over_rows, Panels: _over
 
 
 @formula
-def _sum_all(objective: Any, samples: Any, i: int, X: Any, at: int, scaled: Any, G: Any, share: int) -> None:
+def _sum_all(
+    objective: Any, samples: Any, i: int, X: Any, at: int, scaled: Any, G: Any, share: int, counting: Any
+) -> Any:
     first, end = samples.firsts[i], samples.firsts[i + 1]
     zero, squares = broadcast(0.0, load(G, share, 0)), broadcast(0.0, load(X, at, 0))
     for j in range(X.shape[1]):
@@ -123,12 +137,27 @@ def _sum_all(objective: Any, samples: Any, i: int, X: Any, at: int, scaled: Any,
     # Some rows at a time: all margins, then all slopes, then all products of these. In a loop of their own slopes need
     # not wait for each other; among the products LLVM would have them wait in memory.
     slopes = scratch(load(G, share, 0), TILE)
-    several = _several(samples)
+    several, inside = _several(samples), zero
     for row in range(first, end, several):
         count = min(several, end - row)
         _margins(samples, row, count, X.shape[1], scaled, share, slopes)
         to_slopes(objective, within, samples, row, count, slopes)
         _add_products(samples, i, row, count, X.shape[1], slopes, share, G)
+        if counting:
+            inside = inside + _unclipped(objective, samples, row, count, slopes)
+    return inside
+
+
+@formula
+def _unclipped(objective: Any, samples: Any, row: int, count: int, slopes: Any) -> Any:
+    """How many of so many rows from `row` on have slopes below their limit: clipped ones are at it."""
+    clip, one = load(objective.clip, 0), broadcast(1.0, load(slopes, 0))
+    inside = broadcast(0.0, one)
+    for k in range(count):
+        # What fills up panels has the limit zero.
+        short = fabs(load(slopes, k)) < clip * load(samples.inverse_norms, row + k)
+        inside = inside + select(short, one, broadcast(0.0, one))
+    return inside
 
 
 @formula

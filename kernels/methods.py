@@ -34,6 +34,8 @@ class Method(NamedTuple):
     numbers: Floats  # (fields, lanes): of a run
     of_rounds: Floats  # (rounds of the call, fields, lanes): of each round
     of_workers: Floats  # (fields, n, lanes): of each worker
+    paces: Floats  # (rounds of the call + 1, lanes): what steps are multiplied by; 1 where none adapts
+    unit: Floats  # (1, lanes): what variances are in the square of, see `Release`
     l2: Floats  # (1, lanes)
     shares: Floats  # (n, lanes): n wᵢ
 
@@ -50,6 +52,7 @@ class State(NamedTuple):
     public: Floats  # (1, lanes): a whole number below 2²⁴ of the last round, that all may know
     gradient: Floats  # of each share of the workers (see `gradient.Scratch`): the sum, and then the release
     scaled: Floats
+    inside: Floats
     failed: NDArray[np.int64]  # (lanes,): the first round in which something was not finite, or 0
 
 
@@ -71,6 +74,8 @@ COMMON = {
     "round": "t",
     "local_steps": "method.local_steps",
     "public": "load(state.public, 0)",
+    "pace": "load(method.paces, now)",
+    "unit": "load(method.unit, 0)",
     "l2": "load(method.l2, 0)",
     "shares": "method.shares",
     "objective": "objective",
@@ -100,7 +105,7 @@ def _self_and_run(names: Names) -> tuple[Any, Any]:
     kept = {name: f"row(state.workers, {k})" for k, name in enumerate(names.workers)}
     kept |= {name: f"row(state.server, {k})" for k, name in enumerate(names.server)}
     kept |= {name: f"row(method.of_workers, {k})" for k, name in enumerate(names.of_workers)}
-    return tuple_of("method, now", mine), tuple_of("method, state, objective, t, share", kept | COMMON)
+    return tuple_of("method, now", mine), tuple_of("method, state, objective, now, t, share", kept | COMMON)
 
 
 def _do(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: Any, share: Any) -> Any:
@@ -115,7 +120,7 @@ def _do_of_class(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: 
 
     def do(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: Any, share: Any) -> Any:
         method, state, objective = found(acts, place)
-        me, run = self_of(method, now), run_of(method, state, objective, t, share)
+        me, run = self_of(method, now), run_of(method, state, objective, now, t, share)
         if what == TAKE:
             take(me, run, i, k)
         elif what == RECEIVE:

@@ -174,6 +174,16 @@ def _scales(clip: float, counted: Any, norms: Any) -> None:
 
 
 @piece_with_views
+def _unclipped(counted: Any, scales: Any) -> float:
+    """How many samples have the scale 1: those that fill up are not counted."""
+    keep_apart()
+    inside = broadcast(0.0, load(scales, 0))
+    for g in range(counted.shape[0]):
+        inside = inside + select(load(scales, g) == 1.0, load(counted, g), broadcast(0.0, inside))
+    return lane_sum(inside)
+
+
+@piece_with_views
 def _clip(D: Any, scales: Any, biases: Any) -> None:
     """δ of every sample times its scale, and the gradient of the biases, which is their sum."""
     keep_apart()
@@ -255,23 +265,30 @@ def _copy_to(copy: Any, x: Any) -> None:
 
 
 @piece_with_views
-def store_network_gradient(clip: float, net: Any, i: int, X: Any, row: int, G: Any, share: int) -> None:
-    """G[share] = Σ_l of the gradients of worker i's samples at X[row], each clipped to the norm `clip`."""
+def store_network_gradient(
+    clip: float, net: Any, i: int, X: Any, row: int, G: Any, share: int, counting: bool, inside: Any
+) -> None:
+    """G[share] = Σ_l of the gradients of worker i's samples at X[row], each clipped to the norm `clip`; and inside."""
     keep_apart()
     lanes = net.classes.shape[1]
+    inside[share] = 0.0
     _copy_to(net.model[share], X[row])
     G[share] = 0.0
     for chunk in range(net.chunks[i], net.chunks[i + 1]):
         begin, end = net.starts[chunk], net.starts[chunk + 1]
         _forward(begin, end, share, net)
         _backward(end - begin, share, net)
-        _scales(clip * net.caution, net.counted[begin // lanes : end // lanes], net.norms[share])
+        counted = net.counted[begin // lanes : end // lanes]
+        _scales(clip * net.caution, counted, net.norms[share])
+        if counting:
+            inside[share] += _unclipped(counted, net.norms[share])
         _sum(begin, end, share, net)
         _add_to(G[share], net.sums[share])
 
 
-def _network(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any) -> Any:
-    store_network_gradient(load(objective.clip, 0), samples, i, X, row, scratch.gradient, share)
+def _network(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any) -> Any:
+    clip = load(objective.clip, 0)
+    store_network_gradient(clip, samples, i, X, row, scratch.gradient, share, counting, scratch.inside)
 
 
 GRADIENTS[Network] = _network

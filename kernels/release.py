@@ -44,6 +44,7 @@ class Release(NamedTuple):
     deviations: Floats  # (rounds of the call, lanes): ξ_t
     factors: Floats  # (n, lanes): what worker i multiplies it by
     weight: Floats  # (n,): what a query is of the sum of a worker's gradients
+    unit: Floats  # (1, lanes): what releases are in units of: 1, or the threshold of a run that adapts it
 
 
 class SingleRelease(NamedTuple):
@@ -54,6 +55,7 @@ class SingleRelease(NamedTuple):
     deviations: Floats  # (rounds of the call,)
     factors: Floats  # (n,)
     weight: Floats  # (n,)
+    unit: Floats  # (1,)
     normals: Floats  # (n, lanes, d or d + 1, whichever is even): those of as many releases as there are lanes
     dithers: Floats  # the same
     drawn: NDArray[np.int64]  # (n,): the first of the releases that each worker's noise is for
@@ -67,6 +69,7 @@ class LongRelease(NamedTuple):
     deviations: Floats  # (rounds of the call,)
     factors: Floats  # (n,)
     weight: Floats  # (n,)
+    unit: Floats  # (1,)
     normals: Floats  # (n, lanes, 16): those of as many groups of coordinates as there are lanes
     dithers: Floats  # the same
 
@@ -76,13 +79,14 @@ class Transcript(NamedTuple):
 
     worker: int
     messages: Floats  # (releases of the call, d, lanes)
+    counts: Floats  # (rounds of the call, lanes): those of gradients that were not clipped; NaN where none was sent
     broadcasts: Floats  # (rounds of the call, d, lanes)
 
 
-def sum_gradients(placed: Any, place: int, i: int, row: int, share: int) -> None:
-    """Worker i's sum of gradients at the point of this row, to `state.gradient[share]`."""
+def sum_gradients(placed: Any, place: int, i: int, row: int, share: int, counting: int) -> None:
+    """Worker i's sum of gradients at the point of this row, to `state.gradient[share]`, and to `inside` their count."""
     _, state, objective, samples, _ = found(placed, place)[:5]
-    store_gradient(objective, samples, i, state.points, row, state, share)
+    store_gradient(objective, samples, i, state.points, row, state, share, counting != 0)
 
 
 def release(placed: Any, place: int, now: int, t: int, i: int, k: int, share: int) -> None:
@@ -119,7 +123,8 @@ def _noise_of_runs(
     now: Any, t: Any, i: Any, k: Any, local_steps: Any, d: Any, share: Any, gradient: Any, release: Any
 ) -> Any:
     deviation = load(release.deviations, now) * load(release.factors, i)
-    weight = load(release.weight, i)
+    unit = load(release.unit, 0)
+    weight = load(release.weight, i) / unit
     common = on_grid(deviation)
     rows, ends = scratch(words_like(deviation), WORDS), scratch(deviation, ENDS)
     for group in range((d + 15) // 16):
@@ -128,10 +133,10 @@ def _noise_of_runs(
         for c in range(0, min(16, d - j), 2):
             n0, n1, u0, u1 = normals_of(deviation, rows, ends, begin, c)
             h0 = privatize(release.mode, load(gradient, share, j + c) * weight, common, n0, u0)
-            store(h0, gradient, share, j + c)
+            store(h0 * unit, gradient, share, j + c)
             if j + c + 1 < d:
                 h1 = privatize(release.mode, load(gradient, share, j + c + 1) * weight, common, n1, u1)
-                store(h1, gradient, share, j + c + 1)
+                store(h1 * unit, gradient, share, j + c + 1)
 
 
 def _noise_of_releases(
@@ -142,19 +147,21 @@ def _noise_of_releases(
     if load(release.drawn, i) != number - place:
         store(number - place, release.drawn, i)
         _draw_ahead(number - place, local_steps, i, release)
-    weight = load(release.weight, i)
+    unit = load(release.unit, 0)
+    weight = load(release.weight, i) / unit
     common = on_grid(load(release.deviations, now) * load(release.factors, i))
     for j in range(d):
         normal, dither = load(release.normals, i, place, j), load(release.dithers, i, place, j)
         h = privatize(release.mode, load(gradient, share, j) * weight, common, normal, dither)
-        store(h, gradient, share, j)
+        store(h * unit, gradient, share, j)
 
 
 def _noise_of_coordinates(
     now: Any, t: Any, i: Any, k: Any, local_steps: Any, d: Any, share: Any, gradient: Any, release: Any
 ) -> Any:
     several = 16 * release.normals.shape[1]
-    weight = load(release.weight, i)
+    unit = load(release.unit, 0)
+    weight = load(release.weight, i) / unit
     common = on_grid(load(release.deviations, now) * load(release.factors, i))
     # A last group of eight or fewer is made in another way, and so alone.
     full = d - d % 16 if d % 16 <= 8 else d
@@ -162,7 +169,7 @@ def _noise_of_coordinates(
     for batch in range(batches + 1 if full < d else batches):
         first, end = min(batch * several, full), min(batch * several + several, full) if batch < batches else d
         _draw_groups(first // 16, end - first, t, i, k, release)
-        _release_drawn(first, end, common, weight, i, share, gradient, release)
+        _release_drawn(first, end, common, weight, unit, i, share, gradient, release)
 
 
 @piece
@@ -175,7 +182,7 @@ def _draw_groups(group: int, count: int, t: int, i: int, k: int, release: Any) -
 
 @piece
 def _release_drawn(
-    first: int, end: int, common: Any, weight: float, i: int, share: int, gradient: Any, release: Any
+    first: int, end: int, common: Any, weight: float, unit: float, i: int, share: int, gradient: Any, release: Any
 ) -> None:
     """Release the coordinates from first to end with the noise drawn for them."""
     keep_apart()
@@ -184,7 +191,7 @@ def _release_drawn(
         for j in range(begin, min(begin + 16, end)):
             normal, dither = load(release.normals, i, group, j - begin), load(release.dithers, i, group, j - begin)
             h = privatize(release.mode, load(gradient, share, j) * weight, common, normal, dither)
-            store(h, gradient, share, j)
+            store(h * unit, gradient, share, j)
 
 
 @piece

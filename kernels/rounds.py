@@ -17,6 +17,7 @@ from numba import prange, typeof, types
 
 from fastldp.kernels.barrier import await_end, claim, end_round, finish
 from fastldp.kernels.calling import Piece, Placed, call, found, likeness, once
+from fastldp.kernels.clipping import Clipping, adapt, release_count
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.jit import parallel, piece, serial
 from fastldp.kernels.methods import AIM, MESSAGE, RECEIVE, SERVE, START, TAKE, Method, State, act
@@ -32,6 +33,7 @@ class Records(NamedTuple):
     means: Any  # (stretches, d, lanes)
     consensus: Any  # (stretches, lanes)
     distance: Any  # (stretches, lanes)
+    threshold: Any  # (stretches, lanes): what gradients are clipped to in the round that follows
 
 
 class Calls(NamedTuple):
@@ -43,6 +45,8 @@ class Calls(NamedTuple):
     serve: int = 0
     measure: int = 0
     coins: int = 0  # 0 where the server has no public number
+    count: int = 0  # 0 where no run adapts its threshold
+    adapt: int = 0
     acts: int = 0
     does: int = 0
 
@@ -58,33 +62,39 @@ class Laid(NamedTuple):
     seen: Transcript
     records: Records
     calls: Calls
+    clipping: Clipping
 
 
-def pieces_of(laid: tuple[Any, ...], *, coins: bool) -> dict[str, Piece]:
-    """What is compiled for blocks like this, whatever the method, and what flips coins if there are any."""
+def pieces_of(laid: tuple[Any, ...], *, coins: bool, adaptive: bool) -> dict[str, Piece]:
+    """What is compiled for blocks like this, whatever the method, and what flips coins or counts if there is any."""
 
     def made() -> dict[str, Piece]:
         placed, number = Placed(typeof(laid)), types.intp
         # Those that take longest come first; each takes the place of a block, and some numbers.
-        texts = {"gradient": (sum_gradients, 4), "release": (release, 6), "visit": (_visit, 7), "serve": (_serve, 4)}
+        texts = {"gradient": (sum_gradients, 5), "release": (release, 6), "visit": (_visit, 7), "serve": (_serve, 4)}
         texts |= {"measure": (_measure, 2)} | ({"coins": (flip, 2)} if coins else {})
+        texts |= {"count": (release_count, 5), "adapt": (adapt, 2)} if adaptive else {}
         return {name: Piece(text, placed, *[number] * count) for name, (text, count) in texts.items()}
 
-    return once((_visit, likeness(laid), coins), made)
+    return once((_visit, likeness(laid), coins, adaptive), made)
 
 
 def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int, end: int, share: int) -> None:
     """Round t of a share of the workers."""
-    method, state, _, _, _, seen, _, calls = found(placed, place)
+    method, state, _, _, _, seen, _, calls, clipping = found(placed, place)
     now, steps = t - first, method.local_steps
+    counting = calls.count != 0 and clipping.counted[now] != 0
     for i in range(worker, end):
         if t > begin:
             act(method, RECEIVE, place, i, 0, now - 1, t - 1, share)
         act(method, START, place, i, 0, now, t, share)
         for k in range(steps):
             row = min(i, state.points.shape[0] - 1)
-            call(calls.gradient, (place, i, row, share))
+            counts = counting and k == 0  # at the first point of a round
+            call(calls.gradient, (place, i, row, share, int(counts)))
             call(calls.release, (place, now, t, i, k, share))
+            if counts:
+                call(calls.count, (place, now, t, i, share))
             act(method, TAKE, place, i, k, now, t, share)
             if i == seen.worker:
                 # Where the gradient was made there is room for it.
@@ -96,11 +106,13 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
 
 def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
     """The server's part of round t, after those of all workers."""
-    method, state, _, _, _, seen, _, calls = found(placed, place)
+    method, state, _, _, _, seen, _, calls, _ = found(placed, place)
     if calls.coins != 0:
         call(calls.coins, (place, t))
     act(method, SERVE, place, 0, 0, t - first, t, 0)
     note_failures(t, state.checked, 0, state.failed)
+    if calls.adapt != 0:
+        call(calls.adapt, (place, t - first))
     if seen.worker >= 0:
         for j in range(state.sent.shape[1]):
             store(load(state.sent, 0, j), seen.broadcasts, t - first, j)
@@ -110,8 +122,9 @@ def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
 
 def _measure(placed: Any, place: int, k: int) -> None:
     """What is recorded after stretch k."""
-    _, state, _, _, _, _, records, _ = found(placed, place)
+    _, state, objective, _, _, _, records, _, _ = found(placed, place)
     measure(k, state.models, records.optimum, records.means, records.consensus, records.distance)
+    store(load(objective.clip, 0), records.threshold, k)
 
 
 @piece

@@ -183,6 +183,14 @@ def gradient(loss: Loss, A: Array, b: Array, x: Array, clip: float = math.inf) -
     return total / len(b)
 
 
+def inside(loss: Loss, A: Array, b: Array, x: Array, clip: float) -> int:
+    """How many samples have a gradient that is shorter than the threshold."""
+    return sum(
+        float(np.linalg.norm(sample_gradient(loss, row, float(label), x))) < clip
+        for row, label in zip(A, b, strict=True)
+    )
+
+
 def full_gradient(loss: str, A: Array, b: Array, l2: float, x: Array) -> Array:
     """∇f_i(x) with the l2 term, which counts to f_i."""
     return gradient(loss, A, b, x) + l2 * x
@@ -500,6 +508,68 @@ class Address(NamedTuple):
     purpose: int = 0
 
 
+COUNT = 2**32 - 2  # the purpose of a count's noise
+
+
+class Adaptive:
+    """Clipping as of Andrew et al. (2021): C ← C·exp(−η(p − q)), p the share of samples whose gradients are within C.
+
+    Here the server is not trusted: each worker releases its own count over all samples, with noise, in the rounds
+    `counted`, and C of a round is made of the counts of the rounds before it. All is in units of C: deviations of
+    gradients are those of queries over C. `steps` has, if given, thresholds and the paces that steps have there.
+    """
+
+    def __init__(
+        self,
+        quantile: float,
+        start: float,
+        rate: float,
+        counted: list[int],
+        deviations: Array,  # (n,): of the counts
+        samples: int,
+        limits: tuple[float, float] = (0.0, math.inf),
+        steps: tuple[Array, Array] | None = None,
+    ) -> None:
+        self.quantile, self.start, self.rate, self.counted = quantile, start, rate, counted
+        self.deviations, self.samples, self.limits, self.steps = deviations, samples, limits, steps
+        self.released: dict[int, list[float]] = {}
+
+    def threshold(self, round_: int) -> float:
+        """C of a round."""
+        C = self.start
+        for t in sorted(self.released):
+            if t < round_:
+                C = C * math.exp(-self.rate * (sum(self.released[t]) - self.quantile))
+                C = min(max(C, self.limits[0]), self.limits[1])
+        return C
+
+    def pace(self, round_: int) -> float:
+        """What the step of a round is multiplied by: ln of it is linear in ln C between the thresholds given."""
+        if self.steps is None:
+            return 1.0
+        return math.exp(np.interp(math.log(self.threshold(round_)), np.log(self.steps[0]), np.log(self.steps[1])))
+
+    def count(self, inside_: int, at: Address, gridded: bool) -> None:
+        """The release of a worker's count."""
+        sigma = float(self.deviations[at.worker])
+        noise, dithers = draws(*at[:4], 1, COUNT) if sigma > 0.0 else (np.zeros(1), np.zeros(1))
+        h = release(np.array([inside_ / self.samples]), sigma, noise, dithers, gridded)
+        self.released.setdefault(at.round_, []).append(float(h[0]))
+
+
+Clip = float | Adaptive
+
+
+def pace(clip: Clip, round_: int) -> float:
+    """What the step of a round is multiplied by."""
+    return clip.pace(round_) if isinstance(clip, Adaptive) else 1.0
+
+
+def unit(clip: Clip, round_: int) -> float:
+    """What deviations are in units of."""
+    return clip.threshold(round_) if isinstance(clip, Adaptive) else 1.0
+
+
 def released_gradient(
     loss: Loss,
     shard: tuple[Array, Array],
@@ -508,12 +578,16 @@ def released_gradient(
     sigma: float,
     at: Address,
     gridded: bool,
-    clip: float,
+    clip: Clip,
 ) -> Array:
-    """h = release of a multiple of ∇f_i(x): all a worker computes from its data."""
-    q = weight * gradient(loss, *shard, x, clip)
+    """h = release of a multiple of ∇f_i(x): all a worker computes from its data; where clipping adapts a count too."""
+    C, in_units_of = (clip.threshold(at.round_),) * 2 if isinstance(clip, Adaptive) else (clip, 1.0)
+    q = weight * gradient(loss, *shard, x, C) / in_units_of
     noise, dithers = draws(*at) if sigma > 0.0 else (np.zeros(at.d), np.zeros(at.d))
-    return release(q, sigma, noise, dithers, gridded)
+    h = in_units_of * release(q, sigma, noise, dithers, gridded)
+    if isinstance(clip, Adaptive) and at.round_ in clip.counted and at.purpose == 0:
+        clip.count(inside(loss, *shard, x, C), at, gridded)
+    return h
 
 
 # --------------------------------------------------------------------------- Algorithm 1: eq-alg-Lambda
@@ -539,7 +613,7 @@ def primal_dual(
     seed: int,
     repetition: int,
     gridded: bool = True,
-    clip: float = math.inf,
+    clip: Clip = math.inf,
     rounds: int | None = None,
     weighting: str = "uniform",
 ) -> History:
@@ -553,7 +627,9 @@ def primal_dual(
     x, dual = np.zeros((T + 1, n, d)), np.zeros((T + 1, n, d))
     messages, mean = np.zeros((T, n, d)), np.zeros((T, d))
     x[0] = x0
+    base = step
     for t in range(T):
+        step = base * pace(clip, t + 1)
         for i in range(n):
             at = Address(seed, repetition, i, t + 1, d)
             h = released_gradient(loss, shards[i], x[t, i], w[i], float(deviations[i, t]), at, gridded, clip)
@@ -627,14 +703,16 @@ def fedavg(
     seed: int,
     repetition: int,
     gridded: bool = True,
-    clip: float = math.inf,
+    clip: Clip = math.inf,
     weighting: str = "uniform",
 ) -> Averaging:
     """DP-FedAvg: K steps y ← y − η(∇f_i(y) + noise), then x ← x + η_g Σ_i w_i(y_i − x); deviations (n,)."""
     n, d, w = len(shards), len(x0), weights_of(shards, weighting)
     x, local = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
     x[0] = x0
+    base = step
     for t in range(rounds):
+        step = base * pace(clip, t + 1)
         for i in range(n):
             y = x[t]
             for k in range(local_steps):
@@ -665,7 +743,7 @@ def fedexp(
     seed: int,
     repetition: int,
     gridded: bool = True,
-    clip: float = math.inf,
+    clip: Clip = math.inf,
     weighting: str = "uniform",
 ) -> Averaging:
     """LDP-FedEXP: a round of DP-FedAvg, then x ← x + η_g Δ̄ with η_g of the noisy updates Δ_i = y_i − x.
@@ -677,6 +755,7 @@ def fedexp(
     x[0] = x0
     noise = sum(float(w[i]) * local_steps * step**2 * d * float(deviations[i]) ** 2 for i in range(n))
     for t in range(rounds):
+        scale = unit(clip, t + 1)
         for i in range(n):
             y = x[t]
             for k in range(local_steps):
@@ -685,7 +764,7 @@ def fedexp(
                 y = y - step * (h + l2 * y)
             local[t, i] = y
         moves = local[t] - x[t]
-        x[t + 1] = x[t] + extrapolation(moves, noise, w) * sum(w[i] * moves[i] for i in range(n))
+        x[t + 1] = x[t] + extrapolation(moves, noise * scale**2, w) * sum(w[i] * moves[i] for i in range(n))
     return Averaging(x, local)
 
 
@@ -711,7 +790,7 @@ def scaffold(
     seed: int,
     repetition: int,
     gridded: bool = True,
-    clip: float = math.inf,
+    clip: Clip = math.inf,
     warm_start: bool = False,
     weighting: str = "uniform",
 ) -> Scaffold:
@@ -732,7 +811,9 @@ def scaffold(
         for i in range(n):
             control[0, i] = sum(noisy_gradient(i, 0, k, x0) for k in range(K)) / K
         server_control[0] = sum(w[i] * control[0, i] for i in range(n))
+    base = step
     for t in range(rounds):
+        step = base * pace(clip, t + 1)
         for i in range(n):
             y = x[t]
             for k in range(K):
@@ -763,14 +844,16 @@ def isrl(
     seed: int,
     repetition: int,
     gridded: bool = True,
-    clip: float = math.inf,
+    clip: Clip = math.inf,
     weighting: str = "uniform",
 ) -> Releases:
     """ISRL-DP: x ← prox_{ηg}(x − η mean_i(n w_i∇f_i(x) + noise)); the projection where g is a set."""
     n, d, w = len(shards), len(x0), weights_of(shards, weighting)
     x, messages = np.zeros((rounds + 1, d)), np.zeros((rounds, n, d))
     x[0] = x0
+    base = step
     for t in range(rounds):
+        step = base * pace(clip, t + 1)
         for i in range(n):
             at = Address(seed, repetition, i, t + 1, d)
             messages[t, i] = released_gradient(loss, shards[i], x[t], n * w[i], float(deviations[i]), at, gridded, clip)
@@ -797,7 +880,7 @@ def isrl_accelerated(
     seed: int,
     repetition: int,
     gridded: bool = True,
-    clip: float = math.inf,
+    clip: Clip = math.inf,
     weighting: str = "uniform",
 ) -> Releases:
     """Accelerated ISRL-DP (Lowy and Razaviyayn 2023), one stage of Ghadimi and Lan's AC-SA (2012).
@@ -854,7 +937,7 @@ def scaffnew(
     seed: int,
     repetition: int,
     gridded: bool = True,
-    clip: float = math.inf,
+    clip: Clip = math.inf,
     weighting: str = "uniform",
 ) -> Skipping:
     """ProxSkip (Mishchenko et al. 2022, Algorithm 1) on Σ_i f_i(x_i) + ψ, ψ = n·g where all x_i agree, with noise.

@@ -35,10 +35,18 @@ SIZES = {"equal": (12, 12, 12), "unequal": (5, 14, 1, 9)}
 ROUNDS = 7
 
 
-def answers(case: cases.Case, method: Method, deviations: Any, seed: int, repetition: int, rounds: int) -> Any:
+def answers(
+    case: cases.Case,
+    method: Any,
+    deviations: Any,
+    seed: int,
+    repetition: int,
+    rounds: int,
+    adaptive: naive.Adaptive | None = None,
+) -> Any:
     """(rounds, d): the oracle's model after every round."""
     x0 = case.g.prox(np.zeros(case.problem.d), 0.0)
-    clip = np.inf if method.clip is None else method.clip
+    clip: naive.Clip = adaptive or (np.inf if method.clip is None else method.clip)
     common = deviations, rounds, seed, repetition
     gridded = case.problem.dtype == "float64"
     assert not isinstance(method.step, str)

@@ -31,7 +31,11 @@ extreme_rows = arrays(np.float64, (1, 5, LANES), elements=st.one_of(moderate, ex
 @jit.serial
 def store_gradients(objective, samples, X, scratch):  # type: ignore[no-untyped-def]
     for i in range(X.shape[0]):
-        gradient.store_gradient(objective, samples, i, X, i, scratch, i)
+        gradient.store_gradient(objective, samples, i, X, i, scratch, i, True)
+
+
+def scratch_for(G: np.ndarray) -> gradient.Scratch:
+    return gradient.Scratch(G, np.zeros_like(G), np.full((G.shape[0], *G.shape[2:]), np.nan, G.dtype))
 
 
 def gradients(loss: str | fl.Loss, clips: np.ndarray, samples: Any, X: np.ndarray, scratch: gradient.Scratch) -> None:
@@ -92,12 +96,13 @@ def test_gradients(loss: str, layout: str, bound: float | None) -> None:
     rng = np.random.default_rng(1)
     X = rng.standard_normal((6, 9, LANES)) * 10.0 ** np.arange(-3, 5)
     G = np.full_like(X, np.nan)  # what was there is not added to
-    samples, scratch = layouts.samples_in_rows(case.problem), gradient.Scratch(G, np.empty_like(X))
+    samples, scratch = layouts.samples_in_rows(case.problem), scratch_for(G)
     gradients(loss, np.full(LANES, bound or 1e300), samples, X, scratch)
     for i, (A, b) in enumerate(case.shards):
         for lane in range(LANES):
             reference = len(b) * naive.gradient(loss, A, b, X[i, :, lane], bound or np.inf)
             np.testing.assert_allclose(G[i, :, lane], reference, rtol=1e-12, atol=1e-12)
+            assert scratch.inside[i, lane] == naive.inside(loss, A, b, X[i, :, lane], bound or np.inf)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
@@ -130,8 +135,7 @@ def test_sums_by_columns_have_the_bits_of_sums_by_rows(
 
     def at(samples: layouts.Samples) -> np.ndarray:
         G = simd.aligned_zeros(X.shape)
-        scratch = gradient.Scratch(G, simd.aligned_zeros(X.shape))
-        gradients(loss, np.full(lane_shape, 1e300), samples, X, scratch)
+        gradients(loss, np.full(lane_shape, 1e300), samples, X, scratch_for(G))
         return G
 
     np.testing.assert_array_equal(at(by_columns), at(by_rows))
@@ -178,7 +182,7 @@ def test_a_lane_that_clips_or_saturates_leaves_the_bits_of_its_neighbours(layout
 
     def at(X: np.ndarray, clip: np.ndarray) -> np.ndarray:
         G = np.empty_like(X)
-        gradients("logistic", clip, samples, X, gradient.Scratch(G, np.empty_like(X)))
+        gradients("logistic", clip, samples, X, scratch_for(G))
         return G
 
     plain, clip, far, lost = at(X, unclipped), unclipped.copy(), X.copy(), X.copy()

@@ -68,7 +68,7 @@ def gradients(problem: fl.MLP, x: Array, clip: float) -> Array:
     samples = network.with_scratch(network.samples_of(problem), problem.n)
     total = np.full((problem.n, problem.d), np.nan)
     objective = objective_of([fl.Zero()], [clip], problem.d, lambda values: np.atleast_1d(np.array(values)[0]))
-    store_gradients(objective, samples, x[None], Scratch(total, np.empty_like(total)))
+    store_gradients(objective, samples, x[None], Scratch(total, np.empty_like(total), np.empty(problem.n)))
     return total
 
 
@@ -76,7 +76,7 @@ def gradients(problem: fl.MLP, x: Array, clip: float) -> Array:
 def store_gradients(objective: Any, samples: Any, X: Any, scratch: Any) -> None:
     """The gradient of worker i at X[0], to the i-th scratch."""
     for i in range(scratch.gradient.shape[0]):
-        store_gradient(objective, samples, i, X, 0, scratch, i)
+        store_gradient(objective, samples, i, X, 0, scratch, i, True)
 
 
 # The gradient

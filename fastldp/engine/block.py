@@ -23,6 +23,7 @@ from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import gradient, rounds
 from fastldp.kernels.barrier import barrier
 from fastldp.kernels.calling import lay, laying_of
+from fastldp.kernels.clipping import Clipping
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.methods import Method, State, acts_of
 from fastldp.kernels.network import Network
@@ -41,6 +42,8 @@ MOST_RECORDS, MOST_RECORD_BYTES = 512, 16 * 2**20
 NEVER = 2**63 - 1
 # What a call is about takes some 5,000 bytes.
 LAID_BYTES = 2**14
+# What runs that adapt their threshold keep beside what their method does.
+THRESHOLD, PACE = "threshold of clipping", "pace"
 # Arrays of fewer numbers lie side by side in one, each from a cache line on: there are many, and each alone costs.
 SMALL_ARRAY = 1024
 
@@ -51,7 +54,18 @@ class _Laid(NamedTuple):
     begin: int
     end: int
     deviations: NDArray[Any]
-    method: Any
+    method: Method
+    clipping: Clipping
+
+    def part(self, begin: int, end: int) -> _Laid:
+        """The same for some of them."""
+        rounds, of = slice(begin - self.begin, end - self.begin), self.clipping
+        method = self.method._replace(
+            of_rounds=self.method.of_rounds[rounds], paces=self.method.paces[rounds.start : rounds.stop + 1]
+        )
+        if of.counted.size:
+            of = of._replace(counted=of.counted[rounds], gains=of.gains[rounds], deviations=of.deviations[rounds])
+        return _Laid(begin, end, self.deviations[rounds], method, of)
 
 
 class Block:
@@ -80,6 +94,7 @@ class Block:
         self.program = self._programs[0]
         self.state = self._state(problem)
         self.objective = self._objective([runs.problem for runs in self._kinds])
+        self._unit, self._pace = self.zeros(1), self.zeros(1)
         self.method = self._method()
         self._start = self.stack(runs.x0 for runs in self._kinds)
         self._optimum = self.stack(runs.optimum for runs in self._kinds)
@@ -88,9 +103,11 @@ class Block:
         timetables = {id(runs.timetable.rounds): runs.timetable.rounds for runs in self._kinds}
         self._recorded = np.unique(np.concatenate(list(timetables.values())))
         self._lengths = {runs.rounds for runs in self._kinds}
-        self._nothing_seen = Transcript(-1, self.zeros(0, problem.d), self.zeros(0, problem.d))
+        self._nothing_seen = Transcript(-1, self.zeros(0, problem.d), self.zeros(0), self.zeros(0, problem.d))
         self._calls = rounds.Calls()
-        self._laid = _Laid(0, 0, self.release.deviations, self.method)
+        self.clipping = self._clipping(problem)
+        self._clips = self.objective.clip.copy()
+        self._laid = _Laid(0, 0, self.release.deviations, self.method, self.clipping)
         self._begin()
 
     def reuse(self, lanes: Sequence[Lane]) -> bool:
@@ -111,6 +128,9 @@ class Block:
         for name in self.program.method.begin:
             self._kept(name)[...] = self._start
         self.state.failed.fill(0)
+        self.objective.clip[...] = self._clips
+        self.release.unit[...] = self._clips if self.adaptive else 1.0
+        self._pace.fill(1.0)
         # Empty lanes, and all those of a run alone, have the key of the first run.
         self.release.keys[...] = self._groups[0].runs.keys[self._groups[0].repetitions[0]][:, None]
         for group in self._groups:
@@ -129,6 +149,8 @@ class Block:
             for lane, kept in enumerate(memories):
                 lanes[..., lane] = kept[first : first + size].reshape(lanes.shape[:-1])
             first += size
+        if self.adaptive:
+            self.release.unit[...] = self.objective.clip
 
     def memories(self, lanes: Sequence[int]) -> list[Array]:
         """What these runs need to go on after a pause, flat, in double precision, which holds single exactly."""
@@ -150,15 +172,23 @@ class Block:
         """Where gradients are made, for so many shares of the workers."""
         # One after the other in memory, so that both fit in a small cache; the rows of a run alone lie apart in it.
         both = self.zeros(2 * shares, d + gradient.APART if self.alone else d)
-        return gradient.Scratch(both[:shares], both[shares:])
+        return gradient.Scratch(both[:shares], both[shares:], self.zeros(shares))
 
     @property
     def _checkpoint(self) -> tuple[str, ...]:
         method = self.program.method
-        return (*method.workers, *method.server) if method.checkpoint is None else method.checkpoint
+        kept = (*method.workers, *method.server) if method.checkpoint is None else method.checkpoint
+        return (*kept, THRESHOLD, PACE) if self.adaptive else kept
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether its runs adapt what they clip to."""
+        return self._kinds[0].schedule.adapting is not None
 
     def _kept(self, name: str) -> NDArray[Any]:
         """What the workers or the server keep under a name: a view."""
+        if name in (THRESHOLD, PACE):
+            return self.objective.clip if name == THRESHOLD else self._pace
         return _kept(self.program.method, self.state.workers, self.state.server, name)
 
     def _state(self, problem: Composite) -> State:
@@ -188,6 +218,8 @@ class Block:
             numbers=self.stack([*program.method.numbers_of(program).values()] for program in programs),
             of_rounds=self.zeros(0, len(method.of_rounds)),
             of_workers=self.stack(program.method.worker_numbers_of(program) for program in programs),
+            paces=self.zeros(1),
+            unit=self._unit,
             l2=self.stack(runs.problem.l2 for runs in self._kinds),
             shares=self.stack(runs.problem.shares for runs in self._kinds),
         )
@@ -201,10 +233,10 @@ class Block:
             loss = problem.loss if isinstance(problem, Problem) else None
             # Margins are in lanes of samples or of runs.
             axes = 2 if isinstance(samples, gradient.Panels) else 1 + (0 if self.alone else len(self.lane_shape))
-            laid = tuple(self._about(samples, self.method, self.release, self._nothing_seen))
+            laid = tuple(self._about(samples, self._laid, self._nothing_seen))
             formulas = formulas_of(self.objective, method.regularizer(self.program), loss, samples, axes)
         acts = acts_of(type(method), self.method, self.state, self.objective)
-        pieces = rounds.pieces_of(laid, coins=method.coins)
+        pieces = rounds.pieces_of(laid, coins=method.coins, adaptive=self.adaptive)
         return Code(formulas, {"acts": (type(method), acts)}, pieces, laying_of(laid, self._memory))
 
     def _compiled(self) -> rounds.Calls:
@@ -242,6 +274,7 @@ class Block:
             "deviations": self.zeros(0),
             "factors": self.stack(runs.schedule.factors for runs in self._kinds),
             "weight": (1.0 / self.program.method.divisors(problem)).astype(self.dtype),
+            "unit": self._unit,
         }
         if isinstance(self.samples, Network):
             shape = problem.n, self.lanes, 16
@@ -293,11 +326,10 @@ class Block:
         threads = threads if parallel_kernels_run() else 1
         if begin == 0 and self.program.early_releases:
             seen = self._transcript(self.program.early_releases, 1)
-            laid = self._lay(0, 1)
-            release = self.release._replace(deviations=laid.deviations[:1])
-            # Round 0 has the numbers of the first.
-            method = laid.method._replace(of_rounds=laid.method.of_rounds[:1])
-            self._call(np.array([-1, 0]), method, release, seen, threads=1)
+            # Round 0 has the numbers of the first, but counts nothing.
+            laid = self._lay(0, 1).part(0, 1)
+            counted = laid.clipping._replace(counted=np.zeros_like(laid.clipping.counted))
+            self._call(np.array([-1, 0]), laid._replace(clipping=counted), seen, threads=1)
             self._keep(0, 0, seen)
         first, last = np.searchsorted(self._recorded, [begin, end], side="right")
         recorded = self._recorded[first:last]
@@ -314,34 +346,37 @@ class Block:
     def _stretches(self, ends: NDArray[np.int64], threads: int) -> None:
         """From round ends[0] to ends[1] and so on, each recorded where a timetable has it; in one call of a kernel."""
         begin, end = int(ends[0]), int(ends[-1])
-        laid = self._lay(begin, end)
-        part = slice(begin - laid.begin, end - laid.begin)
-        release = self.release._replace(deviations=laid.deviations[part])
-        method = laid.method._replace(of_rounds=laid.method.of_rounds[part])
+        laid = self._lay(begin, end).part(begin, end)
         seen = self._transcript(self.program.local_steps * (end - begin), end - begin)
         if len(self._records[0]) < ends.size - 1:
             self._records = self._arrays_for(ends.size - 1)
-        self._call(ends, method, release, seen, threads=threads)
+        self._call(ends, laid, seen, threads=threads)
         self.done = end
         self._keep(self.program.releases(begin), self.program.broadcasts(begin), seen)
         self._hand_out(ends[1:])
 
-    def _call(self, ends: NDArray[np.int64], method: Method, release: Any, seen: Transcript, *, threads: int) -> None:
+    def _call(self, ends: NDArray[np.int64], laid: _Laid, seen: Transcript, *, threads: int) -> None:
         """These stretches in one call of a kernel."""
+        laid.method.paces[0] = self._pace[0]
         cuts = self._cuts(threads) if threads > 1 else np.array([0, self.problem.n])
         with self._samples(cuts.size - 1) as samples:
-            laid = self._about(samples, method, release, seen)
+            about = self._about(samples, laid, seen)
             kernel = rounds.run_parallel if threads > 1 else rounds.run_serial
-            kernel(ends, cuts, barrier(cuts.size - 1), lay(tuple(laid), self._memory), self._calls)
+            kernel(ends, cuts, barrier(cuts.size - 1), lay(tuple(about), self._memory), self._calls)
+        if self.adaptive:
+            self._pace[0] = laid.method.paces[-1]
 
-    def _about(self, samples: Samples, method: Method, release: Any, seen: Transcript) -> rounds.Laid:
+    def _about(self, samples: Samples, laid: _Laid, seen: Transcript) -> rounds.Laid:
         """All that a call is about."""
+        release = self.release._replace(deviations=laid.deviations)
         records = rounds.Records(self._optimum, *self._records)
-        return rounds.Laid(method, self.state, self.objective, samples, release, seen, records, self._calls)
+        method = laid.method._replace(acts=self.method.acts)
+        parts = method, self.state, self.objective, samples, release, seen, records, self._calls, laid.clipping
+        return rounds.Laid(*parts)
 
-    def _arrays_for(self, records: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Where so many average models, their spreads and their distances to the optimum are put."""
-        return self.zeros(records, self.problem.d), self.zeros(records), self.zeros(records)
+    def _arrays_for(self, records: int) -> tuple[NDArray[Any], ...]:
+        """Where so many average models, their spreads, their distances to the optimum and thresholds are put."""
+        return self.zeros(records, self.problem.d), *(self.zeros(records) for _ in range(3))
 
     @contextmanager
     def _samples(self, shares: int) -> Iterator[Samples]:
@@ -372,12 +407,12 @@ class Block:
                 places = np.searchsorted(measured, own[first:last])
                 by_timetable[id(own)] = slice(first, last), [self._of_all(column[places]) for column in self._records]
             now, columns = by_timetable[id(own)]
-            for kept, column in zip((runs.means, runs.consensus, runs.distance), columns, strict=True):
+            for kept, column in zip(runs.recorded, columns, strict=True):
                 kept[repetitions, now] = column[lanes]
             for lost in np.flatnonzero(failed[lanes]):
                 # What was measured after a failure is no part of the run.
                 late = slice(np.searchsorted(own, failed[lanes[lost]], side="right"), now.stop)
-                for kept in (runs.means, runs.consensus, runs.distance):
+                for kept in runs.recorded:
                     kept[repetitions[lost], late] = np.nan
 
     def _settle(self) -> None:
@@ -414,7 +449,9 @@ class Block:
         if worker < 0:
             return self._nothing_seen
         d = self._kinds[0].problem.d
-        return Transcript(worker, self.zeros(releases, d), self.zeros(rounds, d))
+        seen = Transcript(worker, self.zeros(releases, d), self.zeros(rounds), self.zeros(rounds, d))
+        seen.counts.fill(np.nan)
+        return seen
 
     def _keep(self, release: int, broadcast: int, seen: Transcript) -> None:
         """What was seen, from these numbers on, of the runs that are not over."""
@@ -428,6 +465,10 @@ class Block:
                 assert kept is not None  # all runs of a block watch the same worker
                 last = min(first + len(new), kept.shape[1])
                 kept[repetitions, first:last] = self._of_lanes(new, lanes)[:, : last - first]
+            if runs.counts is not None and release >= self.program.early_releases:
+                first = broadcast - self.program.warm_start
+                last = min(first + len(seen.counts), runs.rounds)
+                runs.counts[repetitions, first:last] = self._of_lanes(seen.counts, lanes)[:, : last - first]
 
     def _cuts(self, threads: int) -> NDArray[np.int64]:
         """Where each thread's workers begin: about equally many samples for each."""
@@ -442,18 +483,52 @@ class Block:
             return self._laid
         end = max(end, min(begin + ROUNDS_LAID, self.horizon))
         coefficients = self.stack(program.method.round_numbers_of(program, begin, end) for program in self._programs)
-        method = self.method._replace(of_rounds=coefficients)
-        self._laid = _Laid(begin, end, self._deviations(begin, end), method)
+        paces = self.zeros(end - begin + 1)
+        paces.fill(1.0)
+        method = self.method._replace(of_rounds=coefficients, paces=paces)
+        # A run that is over goes on in its lane, unread: with some noise, so that its grid exists.
+        deviations = self._of_rounds([runs.schedule.deviations for runs in self._kinds], begin, end, 1.0)
+        clipping = self.clipping
+        if self.adaptive:
+            adapting = [runs.schedule.adapting for runs in self._kinds]
+            gains = self._of_rounds([one.gains for one in adapting], begin, end, 0.0)
+            clipping = clipping._replace(
+                counted=(gains.reshape(end - begin, -1) > 0).any(axis=1).astype(np.int64),
+                gains=gains,
+                deviations=self._of_rounds([one.deviations for one in adapting], begin, end, 0.0),
+            )
+        self._laid = _Laid(begin, end, deviations, method, clipping)
         return self._laid
 
-    def _deviations(self, begin: int, end: int) -> NDArray[Any]:
-        """ξ_t of every run."""
-        # A run that is over goes on in its lane, unread: with some noise, so that its grid exists.
-        padded = np.ones((end - begin, len(self._kinds)))
-        for kind, runs in enumerate(self._kinds):
-            part = runs.schedule.deviations[begin:end]
+    def _of_rounds(self, values: Sequence[Array], begin: int, end: int, over: float) -> NDArray[Any]:
+        """A number of every run for each of these rounds; another of those that are over."""
+        padded = np.full((end - begin, len(values)), over)
+        for kind, of_run in enumerate(values):
+            part = of_run[begin:end]
             padded[: part.size, kind] = part
         return self.stack(padded.T)
+
+    def _clipping(self, problem: Composite) -> Clipping:
+        """How all runs adapt their thresholds, without the numbers of rounds; nothing where they do not."""
+        found = [runs.schedule.adapting for runs in self._kinds if runs.schedule.adapting is not None]
+        none = self.zeros(0)
+        if not found:
+            return Clipping(np.zeros(0, np.int64), *[none] * 2, none, 0.0, *[none] * 4, none, none)
+        knots = max(one.knots.size for one in found)
+        at, bends = zip(*(one.bends(knots) for one in found), strict=True)
+        return Clipping(
+            counted=np.zeros(0, np.int64),
+            gains=none,
+            deviations=none,
+            factors=self.stack(one.factors for one in found),
+            part=found[0].part,
+            quantile=self.stack(one.clip.quantile for one in found),
+            least=self.stack(one.limits.least for one in found),
+            most=self.stack(one.limits.most for one in found),
+            released=self.zeros(problem.n),
+            knots=self.stack(at),
+            bends=self.stack(bends),
+        )
 
     def _of_all(self, array: NDArray[Any]) -> NDArray[Any]:
         """What all lanes hold, lanes first: a view."""

@@ -36,8 +36,12 @@ class Runs:
     consensus: Array = field(init=False)
     distance: Array = field(init=False)
     """The squared distance to the optimum."""
+    threshold: Array = field(init=False)
+    """What gradients are clipped to after each recorded round."""
     messages: Array | None = field(init=False)
     broadcasts: Array | None = field(init=False)
+    counts: Array | None = field(init=False)
+    """(repetitions, T): the counts of a worker that is watched, where clipping adapts; NaN where it sent none."""
 
     def __post_init__(self) -> None:
         repetitions, records, d = len(self.keys), self.timetable.rounds.size, self.problem.d
@@ -46,10 +50,18 @@ class Runs:
         self.means = np.full((repetitions, records, d), np.nan)
         self.consensus = np.full((repetitions, records), np.nan)
         self.distance = np.full((repetitions, records), np.nan)
+        self.threshold = np.full((repetitions, records), np.nan)
         watched = self.timetable.worker >= 0
         self.messages = np.full((repetitions, self.releases, d), np.nan) if watched else None
         answers = self.schedule.program.broadcasts(self.rounds)
         self.broadcasts = np.full((repetitions, answers, d), np.nan) if watched else None
+        counted = watched and self.schedule.adapting is not None
+        self.counts = np.full((repetitions, self.rounds), np.nan) if counted else None
+
+    @property
+    def recorded(self) -> tuple[Array, ...]:
+        """What kernels measure, in the order of `rounds.Records`."""
+        return self.means, self.consensus, self.distance, self.threshold
 
     @property
     def rounds(self) -> int:

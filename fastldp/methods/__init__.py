@@ -1,6 +1,7 @@
 """The methods: a file each, of parameters and of what happens in a round."""
 
 from fastldp.methods.base import Method
+from fastldp.methods.clipping import AdaptiveClip
 from fastldp.methods.isrl import ISRLDP
 from fastldp.methods.local_steps import DPFedAvg, DPScaffold, LDPFedEXP
 from fastldp.methods.primal_dual import ALLOCATIONS, PrimalDual
@@ -13,6 +14,7 @@ __all__ = [
     "ALLOCATIONS",
     "ISRLDP",
     "METHODS",
+    "AdaptiveClip",
     "DPFedAvg",
     "DPScaffNew",
     "DPScaffold",

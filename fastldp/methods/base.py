@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError, ExtensionError
 from fastldp.extending import Extensible, said_of
+from fastldp.kernels.clipping import COUNT
 from fastldp.kernels.formulas import is_ours
 from fastldp.kernels.methods import ACTS, COMMON, Names
 from fastldp.lanes import load, store
+from fastldp.methods.clipping import AdaptiveClip
 from fastldp.methods.planned import checked_step
 from fastldp.methods.schedule import Outline, Program, Schedule, Terms, static_outline
 from fastldp.privacy.budget import Budget
@@ -28,8 +30,8 @@ Array = NDArray[np.float64]
 # Of a release: where the gradient was taken, what was released, and the size of the numbers it was computed of.
 Found = tuple[Array, Array, float]
 
-# The noise is addressed by the local step in 32 bits.
-MOST_LOCAL_STEPS = 2**32 - 1
+# The noise is addressed by the local step in 32 bits, but for the numbers that counts and coins have.
+MOST_LOCAL_STEPS = COUNT
 # Parameters that the engine reads, and formulas do not find in `self`.
 NO_NUMBERS = ("local_steps", "clip", "prior")
 
@@ -54,6 +56,8 @@ class View(NamedTuple):
 
     messages: Array
     broadcasts: Array
+    paces: Array
+    """(transcripts, rounds): what the steps of each round are multiplied by; ones but where clipping adapts."""
 
 
 class _Tried:
@@ -81,7 +85,9 @@ class Method(Extensible):
     - ``run.noisy[j]``: the noisy gradient that was just released,
     - ``run.n``, ``run.d``, ``run.round`` (1 in the first), ``run.local_steps``,
     - ``run.l2`` and ``run.shares[i]``, n wᵢ,
-    - ``run.public``: a whole number below 2²⁴, new in each round, that everybody knows, where `coins` is true.
+    - ``run.public``: a whole number below 2²⁴, new in each round, that everybody knows, where `coins` is true,
+    - ``run.pace``: what a planned step is to be multiplied by where clipping adapts, and 1 elsewhere,
+    - ``run.unit``: what the noise is in units of: the threshold where that adapts, and 1 elsewhere.
 
     ``prox(run, array, i, scale)`` takes the prox of scale·g of a row; ``mean_over_workers(array, j)`` is what it says.
 
@@ -148,7 +154,7 @@ class Method(Extensible):
         if "step" in own and own["step"] is not None:
             remedy = "give a finite number > 0"
             keep("step", checked_step(own["step"]) if self.plans else real("step", own["step"], remedy, above=0))
-        if own.get("clip") is not None:
+        if own.get("clip") is not None and not isinstance(own["clip"], AdaptiveClip):
             keep("clip", threshold("clip", own["clip"]))
         if "local_steps" in own:
             remedy = "give a whole number ≥ 1"
@@ -266,6 +272,8 @@ class Method(Extensible):
             round=1,
             local_steps=1,
             public=np.zeros(runs),
+            pace=np.ones(runs),
+            unit=np.ones(runs),
             l2=np.full(runs, 0.1),
             shares=np.ones((TRIED_WORKERS, runs)),
             objective=tried,
@@ -320,6 +328,7 @@ class Method(Extensible):
         numbers = self.round_numbers_of(program, 0, answers)
         for now in range(answers):
             run.round = now + 1 - early
+            run.pace = view.paces[:, max(now - early, 0)]
             me.__dict__.update(zip(self.of_rounds, numbers[max(now - early, 0)], strict=True))
             # What the server prepares for a round is kept as what it sent in it, and else after it.
             if not self.inherits("aim"):
@@ -347,6 +356,8 @@ class Method(Extensible):
             d=problem.d,
             round=0,
             local_steps=program.local_steps,
+            pace=np.ones(transcripts),
+            unit=np.ones(transcripts),
             l2=problem.l2,
             shares=problem.shares[worker : worker + 1],
             objective=self.regularizer(program),

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fastldp.errors import ArgumentError
 from fastldp.lanes import fma, load, mean_over_workers, prox, store
 from fastldp.methods.base import Method
+from fastldp.methods.clipping import AdaptiveClip
 from fastldp.methods.planned import PLANNED, check_prior
 from fastldp.methods.schedule import Outline, Program, Terms
 from fastldp.problems.prior import Prior
@@ -42,8 +43,8 @@ class ISRLDP(Method):
         η. Accelerated, υ = 1/(2η) of AC-SA: the first step is of length η where μ = 0, and without noise η ≤ 1/(2L)
         converges, where plain steps may be as long as 1/L. With l2 > 0 it is forgotten after √(2/(η l2)) rounds.
         ``"planned"`` is the plain step with the least error to expect of the last iterate, see `fastldp.plan`.
-    clip : float, optional
-        C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
+    clip : float or AdaptiveClip, optional
+        C, the norm each sample's gradient is clipped to, or how it adapts; the problem's bound where it is not given.
     accelerated : bool
         Whether to run AC-SA (Ghadimi and Lan 2012), composite as theirs is, with the strong convexity of l2.
     tail_average : int
@@ -68,7 +69,7 @@ class ISRLDP(Method):
     checked: ClassVar[str] = "iterate"
 
     step: float | str
-    clip: float | None = None
+    clip: float | AdaptiveClip | None = None
     accelerated: bool = False
     tail_average: int = 0
     prior: Prior | str | None = None
@@ -111,11 +112,12 @@ class ISRLDP(Method):
 
     def serve(self: Any, run: Any) -> None:
         """w and a, of the mean of the releases at p."""
+        length = self.length * run.pace
         for j in range(run.d):
             w, p = load(run.iterate, 0, j), load(run.model, 0, j)
             h = fma(run.l2, p, mean_over_workers(run.release, j))
-            store(fma(self.pull, p - w, w) - self.length * h, run.iterate, 0, j)
-        prox(run, run.iterate, 0, self.length)
+            store(fma(self.pull, p - w, w) - length * h, run.iterate, 0, j)
+        prox(run, run.iterate, 0, length)
         for j in range(run.d):
             a = load(run.answered, 0, j)
             store(fma(self.weight, load(run.iterate, 0, j) - a, a), run.answered, 0, j)

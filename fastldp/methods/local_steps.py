@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fastldp.errors import ArgumentError
 from fastldp.lanes import broadcast, fma, load, maximum, select, store, weighted_mean
 from fastldp.methods.base import Found, Method, View
+from fastldp.methods.clipping import AdaptiveClip
 from fastldp.methods.planned import PLANNED, check_prior
 from fastldp.methods.schedule import Program
 from fastldp.problems.composite import Composite
@@ -43,9 +44,10 @@ class LocalSteps(Method):
 
     def take(self: Any, run: Any, i: Any, k: Any) -> None:
         """y ← y − η(∇fᵢ(y) + noise)."""
+        step = self.step * run.pace
         for j in range(run.d):
             y = load(run.Y, i, j)
-            store(y - self.step * fma(run.l2, y, load(run.noisy, j)), run.Y, i, j)
+            store(y - step * fma(run.l2, y, load(run.noisy, j)), run.Y, i, j)
 
     def serve(self: Any, run: Any) -> None:
         """x moves by η_g times Σ wᵢ(yᵢ − x)."""
@@ -64,8 +66,8 @@ class DPFedAvg(LocalSteps):
         η, of a local step; ``"planned"`` is the one with the least error to expect, see `fastldp.plan`.
     local_steps : int
         K, a worker's steps in a round.
-    clip : float, optional
-        C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
+    clip : float or AdaptiveClip, optional
+        C, the norm each sample's gradient is clipped to, or how it adapts; the problem's bound where it is not given.
     server_step : float
         η_g; with 1 the server takes the mean.
     prior : Prior or str, optional
@@ -83,7 +85,7 @@ class DPFedAvg(LocalSteps):
 
     step: float | str
     local_steps: int
-    clip: float | None = None
+    clip: float | AdaptiveClip | None = None
     server_step: float = 1.0
     prior: Prior | str | None = None
 
@@ -102,7 +104,7 @@ class DPScaffold(LocalSteps):
         As of `DPFedAvg`.
     local_steps : int
         K, likewise.
-    clip : float, optional
+    clip : float or AdaptiveClip, optional
         C, likewise.
     server_step : float
         η_g, likewise.
@@ -124,7 +126,7 @@ class DPScaffold(LocalSteps):
 
     step: float | str
     local_steps: int
-    clip: float | None = None
+    clip: float | AdaptiveClip | None = None
     server_step: float = 1.0
     warm_start: bool = False
     prior: Prior | str | None = None
@@ -142,13 +144,14 @@ class DPScaffold(LocalSteps):
                 part = fma(run.l2, load(run.Y, i, j), load(run.noisy, j)) / float(run.local_steps)
                 store(load(run.control, i, j) + part, run.control, i, j)
             return
+        step = self.step * run.pace
         for j in range(run.d):
             y = load(run.Y, i, j)
             correction = load(run.server_control, 0, j) - load(run.control, i, j)
             direction = fma(run.l2, y, load(run.noisy, j)) + correction
-            store(y - self.step * direction, run.Y, i, j)
+            store(y - step * direction, run.Y, i, j)
         if k + 1 == run.local_steps:
-            rate = self.step * float(run.local_steps)
+            rate = step * float(run.local_steps)
             for j in range(run.d):
                 moved = load(run.model, 0, j) - load(run.Y, i, j)
                 kept = load(run.control, i, j) - load(run.server_control, 0, j)
@@ -162,7 +165,7 @@ class DPScaffold(LocalSteps):
                 store(c, run.server_control, 0, j)
                 store(c, run.sent, 0, j)
             return
-        rate = self.step * float(run.local_steps)
+        rate = self.step * run.pace * float(run.local_steps)
         for j in range(run.d):
             x = load(run.model, 0, j)
             moved = weighted_mean(run.Y, j, run.shares) - x
@@ -172,7 +175,7 @@ class DPScaffold(LocalSteps):
 
     def read_back(self, program: Program, worker: int, start: Array, view: View) -> Iterator[Found]:
         """The accounting counts every local release, so the adversary is given every one."""
-        early, count, step, l2 = program.early_releases, program.local_steps, program.step, program.problem.l2
+        early, count, l2 = program.early_releases, program.local_steps, program.problem.l2
         x = np.tile(start, (view.messages.shape[0], 1))
         mine, server = np.zeros_like(x), np.zeros_like(x)
         for k in range(early):
@@ -181,7 +184,7 @@ class DPScaffold(LocalSteps):
         if early:
             server = view.broadcasts[:, 0]
         for t in range((view.messages.shape[1] - early) // count):
-            y, new = x, view.broadcasts[:, program.broadcasts(t)]
+            y, new, step = x, view.broadcasts[:, program.broadcasts(t)], program.step * view.paces[:, t, None]
             for k in range(early + t * count, early + (t + 1) * count):
                 yield y, view.messages[:, k], 0.0
                 y = y - step * (view.messages[:, k] + l2 * y - mine + server)
@@ -209,7 +212,7 @@ class LDPFedEXP(LocalSteps):
         η, of a local step.
     local_steps : int
         K, as of `DPFedAvg`.
-    clip : float, optional
+    clip : float or AdaptiveClip, optional
         C, likewise.
 
     Examples
@@ -223,7 +226,7 @@ class LDPFedEXP(LocalSteps):
 
     step: float
     local_steps: int
-    clip: float | None = None
+    clip: float | AdaptiveClip | None = None
 
     def values(self, program: Program) -> dict[str, Any]:
         """What the noise of a round adds to ‖Δᵢ‖², the mean over the workers."""
@@ -250,7 +253,8 @@ class LDPFedEXP(LocalSteps):
         total = load(run.shares, 0) * load(run.squares, 0)
         for i in range(1, run.n):
             total = fma(load(run.shares, i), load(run.squares, i), total)
-        spread = total / float(run.n) - self.noise
+        # The variance is in units of the threshold, where that adapts.
+        spread = total / float(run.n) - self.noise * run.unit * run.unit
         # Where nobody moves any step will do.
         server_step = select(square > 0.0, maximum(1.0, spread / (2.0 * square)), broadcast(1.0, square))
         for j in range(run.d):

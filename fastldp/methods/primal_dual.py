@@ -13,16 +13,33 @@ from numpy.typing import ArrayLike, NDArray
 from fastldp.errors import ArgumentError, StepWarning
 from fastldp.lanes import fma, load, mean_over_workers, prox, store
 from fastldp.methods.base import Found, Method, View
+from fastldp.methods.clipping import AdaptiveClip
 from fastldp.methods.planned import (
     PLANNED,
+    Table,
     check_prior,
     grounds_of,
+    planned_adaptive,
     read_by_plan,
     refuse_without_budget,
 )
-from fastldp.methods.schedule import Calibration, Outline, Program, Schedule, Terms, calibrated, ledger_of, noiseless
+from fastldp.methods.schedule import (
+    Calibration,
+    Outline,
+    Program,
+    Schedule,
+    Terms,
+    adapting_of,
+    calibrated,
+    check_clip,
+    counts_of,
+    ledger_of,
+    noiseless,
+    with_noise,
+)
 from fastldp.planning.plan import Plan, planned, way_of
 from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
+from fastldp.privacy.ledger import ADAPTIVE
 from fastldp.problems.composite import Composite
 from fastldp.problems.prior import Prior
 from fastldp.regularizers import Regularizer
@@ -50,11 +67,13 @@ class PrimalDual(Method):
         little that the sampler takes of the budget, where they would spend the whole of it.
     prior : Prior or str, optional
         What the planner assumes, `Prior()` where it is not given; ``"exact"`` reads it off the data, for studies.
+    clip : float or AdaptiveClip, optional
+        C, the norm each sample's gradient is clipped to, or how it adapts; the problem's bound where it is not given.
 
     Examples
     --------
     >>> PrimalDual(step=0.1, allocation="static")
-    PrimalDual(step=0.1, allocation='static', prior=None)
+    PrimalDual(step=0.1, allocation='static', prior=None, clip=None)
     """
 
     version: ClassVar[int] = 3
@@ -72,6 +91,7 @@ class PrimalDual(Method):
     step: float | str | None = None
     allocation: str | ArrayLike | Plan = "dynamic"
     prior: Prior | str | None = None
+    clip: float | AdaptiveClip | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,13 +122,13 @@ class PrimalDual(Method):
 
     def take(self, run: Any, i: Any, k: Any) -> None:
         """x − γ(wᵢ∇fᵢ(x) + ζ): the message up to its dual part, in place of x, which nothing needs any more."""
-        step, shrink = self.step, load(run.shrink, i)
+        step, shrink = self.step * run.pace, load(run.shrink, i)
         for j in range(run.d):
             x = load(run.X, i, j)
             store(x - step * fma(shrink, x, load(run.noisy, j)), run.X, i, j)
 
     def message(self, run: Any, i: Any, j: Any) -> Any:
-        return load(run.X, i, j) - self.step * load(run.dual, i, j)
+        return load(run.X, i, j) - self.step * run.pace * load(run.dual, i, j)
 
     def serve(self, run: Any) -> None:
         """The mean of the messages.
@@ -121,28 +141,30 @@ class PrimalDual(Method):
 
     def receive(self, run: Any, i: Any) -> None:
         """Dual, z and prox."""
-        step = self.step
+        step = self.step * run.pace
         for j in range(run.d):
             dual = load(run.dual, i, j)
             message = load(run.X, i, j) - step * dual
             apart = message - load(run.mean, 0, j)
             store(dual + apart, run.dual, i, j)
             store(message - step * apart, run.X, i, j)
-        prox(run, run.X, i, self.scale)  # type: ignore[attr-defined]
+        prox(run, run.X, i, self.scale * run.pace)  # type: ignore[attr-defined]
 
     def read_back(self, program: Program, worker: int, start: Array, view: View) -> Iterator[Found]:
         """Each message is x − γ(h + wᵢ l2 x + Λ), with x and Λ that follow from earlier ones."""
-        problem, step, g = program.problem, program.step, program.problem.regularizer
+        problem, g = program.problem, program.problem.regularizer
         n, shrink = problem.n, problem.l2 * problem.shares[worker] / problem.n
         x = np.tile(start, (view.messages.shape[0], 1))
         dual = np.zeros_like(x)
         for t in range(view.messages.shape[1]):
-            message, mean = view.messages[:, t], view.broadcasts[:, t]
-            size = (np.abs(x).max() + np.abs(message).max()) / step + np.abs(dual).max()
+            message, mean, step = view.messages[:, t], view.broadcasts[:, t], program.step * view.paces[:, t, None]
+            size = (np.abs(x).max() + np.abs(message).max()) / step.min() + np.abs(dual).max()
             yield x, (x - message) / step - dual - shrink * x, float(size)
             dual = dual + message - mean
             z = message - step * (message - mean)
-            x = g.prox(z, step / n) if g.of_coordinates else np.stack([g.prox(row, step / n) for row in z])
+            scale = step / n
+            of_rows = zip(z, scale[:, 0].tolist(), strict=True)
+            x = g.prox(z, scale) if g.of_coordinates else np.stack([g.prox(row, by) for row, by in of_rows])
 
     def outline(self, terms: Terms, rounds: int) -> Outline:
         problem = terms.problem
@@ -151,36 +173,48 @@ class PrimalDual(Method):
             if not isinstance(self.allocation, str):
                 raise ArgumentError("allocation", self.allocation, "variances need a budget= to be held against")
             refuse_without_budget(self.step)
-            return noiseless(Program(self, problem, rounds, self._step(problem)))
-        bound, divisors = problem.gradient_bound, problem.divisors
-        calibration = terms.calibration(bound, divisors, rounds)
+            program = Program(self, problem, rounds, self._step(problem))
+            check_clip(program)
+            return noiseless(program)
+        program = Program(self, problem, rounds, 1.0)
+        check_clip(program)
+        clip, (bound, source), divisors = program.adaptive, program.bounding(problem), problem.divisors
+        calibration = terms.calibration(bound, divisors, rounds, clip)
+        table = Table()
         if isinstance(self.allocation, Plan):
             plan: Plan | None = self._given_plan(self.allocation, problem, rounds)
+        elif self._planned and clip is not None:
+            plan, table = self._adaptive_plan(terms, program, calibration)
         else:
             plan = self._plan(terms, rounds, calibration) if self._planned else None
         step = self._step(problem) if plan is None else plan.step
-        if self.step is None or self.step == PLANNED:
+        if clip is None and (self.step is None or self.step == PLANNED):
             _warn_of_long_rows(problem, step)
         if plan is None:
             variances = self._variances(problem, rounds, step, calibration)
-        program = Program(self, problem, rounds, step)
+        program.step = step
+        adapting = adapting_of(program, *table)
 
         def complete() -> Schedule:
             shape, factors = variances() if plan is None else (plan.shape, plan.factors)
+            if plan is not None and adapting is not None:
+                shape = shape / adapting.limits.start**2
             ledger = ledger_of(
                 terms,
                 calibration,
                 bound=bound,
-                bound_source=problem.bound_source,
+                bound_source=source,
                 divisors=divisors,
-                read_off_data=self._read_off_data(problem),
+                read_off_data=self._read_off_data(problem, source),
                 allocation=self._allocation_name(),
                 shape=shape,
                 factors=factors,
                 plan="" if plan is None else plan.line(),
+                **counts_of(terms, adapting),
             )
             ledger = calibrated(ledger, self.allocation)
-            return Schedule(step, np.sqrt(ledger.shape), np.sqrt(ledger.factors), ledger, program)
+            deviations, of_workers = np.sqrt(ledger.shape), np.sqrt(ledger.factors)
+            return Schedule(step, deviations, of_workers, ledger, program, with_noise(adapting, ledger))
 
         if not isinstance(self.allocation, str):
             complete()  # a caller's own variances may overspend
@@ -219,6 +253,23 @@ class PrimalDual(Method):
             largest=LARGEST_VARIANCES[problem.dtype],
         )
 
+    def _adaptive_plan(self, terms: Terms, program: Program, calibration: Calibration) -> tuple[Plan, Table]:
+        """The same at the threshold that clipping starts with, and the steps for others."""
+        problem = terms.problem
+        assert isinstance(self.allocation, str)  # as above
+        plan, table = planned_adaptive(
+            program,
+            self.prior,
+            terms.rho,
+            calibration.sensitivities.total,
+            way_of(problem.facts_at(1.0)),
+            allocation=self.allocation,
+            convexity=problem.safe_strong_convexity,
+            step=None if self.step == PLANNED else self._step(problem),
+            largest=LARGEST_VARIANCES[problem.dtype],
+        )
+        return plan, table if self.step == PLANNED else Table()
+
     def _step(self, problem: Composite) -> float:
         if self.step is None:
             return problem.safe_step
@@ -232,9 +283,10 @@ class PrimalDual(Method):
             )
         return self.step
 
-    def _read_off_data(self, problem: Composite) -> str:
+    def _read_off_data(self, problem: Composite, source: str) -> str:
         """What the messages depend on that was read off the data without noise; empty for a run to deploy."""
-        read = [] if problem.bound_source == "public" else ["the gradient bound"]
+        public = source in ("public", ADAPTIVE)
+        read = [] if public else ["the gradient bound"]
         if self.step is None and not problem.public_constants and not isinstance(self.allocation, Plan):
             read.append("the step")
         dynamic = isinstance(self.allocation, str) and self.allocation == "dynamic"
@@ -243,7 +295,7 @@ class PrimalDual(Method):
         if isinstance(self.allocation, Plan):
             return ", ".join(dict.fromkeys([*read, *filter(None, self.allocation.read_off_data.split(", "))]))
         if self._planned:
-            read += read_by_plan(problem, self.prior, bounded=problem.bound_source == "public")
+            read += read_by_plan(problem, self.prior, bounded=public, adaptive=source == ADAPTIVE)
         return ", ".join(read)
 
     def _variances(

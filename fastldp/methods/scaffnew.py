@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fastldp.kernels.release import PUBLIC_BITS
 from fastldp.lanes import any_lane, broadcast, fma, load, mean_over_workers, prox, select, store
 from fastldp.methods.base import Found, Method, View
+from fastldp.methods.clipping import AdaptiveClip
 from fastldp.methods.schedule import Program
 from fastldp.validation import real
 
@@ -46,8 +47,8 @@ class DPScaffNew(Method):
     probability : float
         p of communication in a round, rounded up to a multiple of 2⁻²⁴. Without noise √(γμ) takes fewest
         communications. With 1 it is `ISRLDP`.
-    clip : float, optional
-        C, the norm each sample's gradient is clipped to; the problem's bound where it is not given.
+    clip : float or AdaptiveClip, optional
+        C, the norm each sample's gradient is clipped to, or how it adapts; the problem's bound where it is not given.
 
     Examples
     --------
@@ -68,7 +69,7 @@ class DPScaffNew(Method):
 
     step: float
     probability: float
-    clip: float | None = None
+    clip: float | AdaptiveClip | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

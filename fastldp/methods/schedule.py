@@ -13,12 +13,20 @@ from numpy.typing import NDArray
 from fastldp import memory
 from fastldp.errors import BudgetError, DataError
 from fastldp.kernels.formulas import is_ours
-from fastldp.methods.planned import PLANNED, planned_descent, read_by_plan, refuse_without_budget
+from fastldp.methods.clipping import ROUNDING, Adapting, AdaptiveClip, Limits
+from fastldp.methods.planned import (
+    PLANNED,
+    Table,
+    planned_adaptive,
+    planned_descent,
+    read_by_plan,
+    refuse_without_budget,
+)
 from fastldp.planning.plan import ARRAYS_OF_RELEASES, Way
 from fastldp.privacy import sampler
 from fastldp.privacy.allocation import LARGEST_VARIANCE, factors_of, static_variances
 from fastldp.privacy.budget import Budget
-from fastldp.privacy.ledger import Ledger, Sensitivity
+from fastldp.privacy.ledger import ADAPTIVE, Ledger, Sensitivity
 from fastldp.problems.composite import LARGEST_THRESHOLD, Composite, threshold
 
 if TYPE_CHECKING:
@@ -60,16 +68,21 @@ class Program:
         return self.local_steps if self.warm_start else 0
 
     @property
-    def clip(self) -> float | None:
+    def clip(self) -> float | AdaptiveClip | None:
         """The method's own clipping threshold."""
         return getattr(self.method, "clip", None)
+
+    @property
+    def adaptive(self) -> AdaptiveClip | None:
+        """The method's own, where it adapts."""
+        return self.clip if isinstance(self.clip, AdaptiveClip) else None
 
     @property
     def kind(self) -> tuple[Any, ...]:
         """What programs must have in common to share a block."""
         # Ours divide releases by nothing that is a parameter.
         own = b"" if is_ours(type(self.method)) else self.method.divisors(self.problem).tobytes()
-        return type(self.method), self.local_steps, self.warm_start, own
+        return type(self.method), self.local_steps, self.warm_start, self.adaptive is not None, own
 
     def releases(self, rounds: int) -> int:
         """How many noisy gradients a worker releases in so many rounds."""
@@ -80,13 +93,22 @@ class Program:
         return rounds + self.warm_start
 
     def threshold(self, problem: Composite) -> float:
-        """The norm each sample's gradient is clipped to: the method's or the problem's; infinite if none is."""
-        return problem.clip if self.clip is None else min(self.clip, problem.clip)
+        """The norm each sample's gradient is clipped to, at first: the method's or the problem's; infinite if none."""
+        own = self.clip.start if isinstance(self.clip, AdaptiveClip) else self.clip
+        return problem.clip if own is None else min(own, problem.clip)
 
     def enforced(self, problem: Composite) -> float:
         """The norm kernels hold each sample's gradient to at every point; infinite where the loss does so itself."""
         clip = self.threshold(problem)
-        return min(clip, problem.enforced_bound) if self.private else clip
+        # What adapts needs no bound of the problem's, which may have been read off the data.
+        return min(clip, problem.enforced_bound) if self.private and self.adaptive is None else clip
+
+    def bounding(self, problem: Composite) -> tuple[float, str]:
+        """What no sample's gradient exceeds, and where that comes from; where it adapts, in units of the threshold."""
+        if self.adaptive is not None:
+            return 1.0, ADAPTIVE
+        clip = self.threshold(problem)
+        return (clip, "public") if clip < np.inf else (problem.gradient_bound, problem.bound_source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +122,7 @@ class Schedule:
     """(n,): what worker i multiplies ξ_t by."""
     ledger: Ledger | None
     program: Program
+    adapting: Adapting | None = None
 
     def noised(self, origin: str) -> Schedule:
         """The same, with a ledger that says where the noise comes from."""
@@ -137,7 +160,7 @@ class Terms:
     def __init__(self, problem: Composite, budget: Budget | None) -> None:
         self.problem = problem
         self._budget = budget
-        self._calibrations: dict[tuple[float, bytes], Calibration] = {}
+        self._calibrations: dict[tuple[float, bytes, float], Calibration] = {}
         self._fitting = 0
         self._spoiled: dict[int, bool] = {}
 
@@ -171,12 +194,20 @@ class Terms:
         """(n,): what each worker is promised."""
         return np.broadcast_to(np.asarray(self.budget.epsilon, dtype=np.float64), (self.problem.n,)).copy()
 
-    def calibration(self, bound: float, divisors: Array, releases: int) -> Calibration:
-        """Of releases of a worker's gradients, added up and divided, where no sample's exceeds the bound."""
-        about = bound, divisors.tobytes()
+    def calibration(
+        self, bound: float, divisors: Array, releases: int, clip: AdaptiveClip | None = None
+    ) -> Calibration:
+        """Of releases of a worker's gradients, added up and divided, where no sample's exceeds the bound.
+
+        Where clipping adapts they have what the counts leave them of ρ, and divide by the threshold too.
+        """
+        left = 1.0 if clip is None else 1 - clip.share
+        about = bound, divisors.tobytes(), left
         found = self._calibrations.get(about)
         if found is None:
-            found = self._calibrations[about] = self._calibrated(released(self.problem, bound, divisors))
+            more = 0.0 if clip is None else ROUNDING
+            found = self._calibrated(released(self.problem, bound, divisors, more), left * self.rho)
+            self._calibrations[about] = found
         if not found.most * releases / 2 <= LARGEST_VARIANCE:
             remedy = (
                 f"the noise would have a variance above {LARGEST_VARIANCE:g}; promise a larger ε, or scale the data"
@@ -184,14 +215,14 @@ class Terms:
             raise BudgetError("epsilon", self.budget.epsilon, remedy)
         return found
 
-    def _calibrated(self, sensitivities: Sensitivity) -> Calibration:
+    def _calibrated(self, sensitivities: Sensitivity, rho: Array) -> Calibration:
         total = sensitivities.total
         with np.errstate(over="ignore", under="ignore"):
-            needs = total**2 / self.rho
+            needs = total**2 / rho
         if not needs.min() >= np.finfo(np.float64).tiny:
             raise BudgetError("epsilon", self.budget.epsilon, "so large that the noise vanishes; promise a smaller ε")
-        least, factors = factors_of(total, self.rho)
-        of_least = {"rho": float(self.rho[least]), "sensitivity": float(total[least])}
+        least, factors = factors_of(total, rho)
+        of_least = {"rho": float(rho[least]), "sensitivity": float(total[least])}
         return Calibration(sensitivities, of_least, factors, float(needs.max()))
 
     def sampler_spoils(self, releases: int) -> bool:
@@ -210,8 +241,23 @@ class Terms:
 def noiseless(program: Program) -> Outline:
     """The outline of a run without a budget."""
     program.private = False
-    ones = np.ones(program.problem.n)
-    return Outline(program, False, ones, lambda: Schedule(program.step, np.zeros(program.rounds), ones, None, program))
+    ones, adapting = np.ones(program.problem.n), adapting_of(program)
+
+    def complete() -> Schedule:
+        return Schedule(program.step, np.zeros(program.rounds), ones, None, program, adapting)
+
+    return Outline(program, False, ones, complete)
+
+
+def adapting_of(program: Program, knots: Array | None = None, steps: Array | None = None) -> Adapting | None:
+    """How a run adapts its threshold, if it does, before its counts have noise; and its step, if that is a table."""
+    clip, problem = program.adaptive, program.problem
+    if clip is None:
+        return None
+    limits, ones = Limits.of(clip, problem.clip, problem.precision), np.ones(2)
+    gains, of_workers = clip.gains(program.rounds), np.ones(problem.n)
+    knots, paces = (np.array(limits[1:]), ones) if knots is None else (knots, steps / program.step)
+    return Adapting(clip, limits, gains, 1 / float(problem.sizes.sum()), knots, paces, np.zeros_like(gains), of_workers)
 
 
 def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
@@ -222,15 +268,14 @@ def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
     program = Program(method, problem, rounds, 1.0 if step == PLANNED else step)
     releases = program.releases(rounds)
     terms.refuse_beyond_memory(releases)
-    if program.clip is not None:
-        threshold("clip", program.clip, problem.precision)
+    check_clip(program)
     if not terms.private:
         refuse_without_budget(step)
         return noiseless(program)
-    clipped = program.threshold(problem) < np.inf
-    bound = program.threshold(problem) if clipped else problem.gradient_bound
-    calibration = terms.calibration(bound, divisors, releases)
-    read, line = [] if clipped else ["the gradient bound"], ""
+    clip, (bound, source) = program.adaptive, program.bounding(problem)
+    clipped = source in ("public", ADAPTIVE)
+    calibration = terms.calibration(bound, divisors, releases, clip)
+    read, line, table = [] if clipped else ["the gradient bound"], "", Table()
     if step == PLANNED:
         way = Way(
             parts=1,
@@ -239,38 +284,78 @@ def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
             server_step=program.server_step,
             early_releases=program.early_releases,
         )
-        plan = planned_descent(problem, prior, terms.rho, calibration.sensitivities.total, way, rounds)
+        calibrated_to = calibration.sensitivities.total
+        if clip is None:
+            plan = planned_descent(problem, prior, terms.rho, calibrated_to, way, rounds)
+        else:
+            plan, table = planned_adaptive(program, prior, terms.rho, calibrated_to, way, allocation="static")
         program.step, line = plan.step, plan.line()
-        read += read_by_plan(problem, prior, bounded=clipped)
+        read += read_by_plan(problem, prior, bounded=clipped, adaptive=clip is not None)
+    adapting = adapting_of(program, *table)
 
     def complete() -> Schedule:
         ledger = ledger_of(
             terms,
             calibration,
             bound=bound,
-            bound_source="public" if clipped else problem.bound_source,
+            bound_source=source,
             divisors=divisors,
             read_off_data=", ".join(read),
             allocation="static",
             shape=static_variances(releases, **calibration.least),
             factors=calibration.factors,
             plan=line,
+            **counts_of(terms, adapting),
         ).calibrated()
         deviations = np.full(rounds, np.sqrt(ledger.shape[0]))
         program.variance = float(np.mean(method.server_shares(problem) * ledger.shape[0] * ledger.factors))
-        return Schedule(program.step, deviations, np.sqrt(ledger.factors), ledger, program)
+        return Schedule(
+            program.step, deviations, np.sqrt(ledger.factors), ledger, program, with_noise(adapting, ledger)
+        )
 
     return Outline(program, terms.sampler_spoils(releases), calibration.factors, complete)
 
 
-def released(problem: Composite, bound: float, divisors: Array) -> Sensitivity:
-    """How far one sample moves a release of gradients so divided; in float32 without the rounding of the gradient."""
+def check_clip(program: Program) -> None:
+    """Refuse a threshold that this precision does not hold, or rounds that are fewer than one count."""
+    if program.adaptive is not None:
+        program.adaptive.counted(program.rounds)
+    elif program.clip is not None:
+        threshold("clip", program.clip, program.problem.precision)
+
+
+def counts_of(terms: Terms, adapting: Adapting | None) -> dict[str, Any]:
+    """What a ledger has of the counts: how far a sample moves one, and the variances that their share of ρ buys."""
+    if adapting is None:
+        return {}
+    # One sample is 1/M of the share, and rounding may move the shares of both worlds.
+    sensitivity, rho = adapting.part + 2 * ROUNDING, adapting.clip.share * terms.rho
+    least, factors = factors_of(np.full(rho.size, sensitivity), rho)
+    variances = static_variances(np.count_nonzero(adapting.gains), float(rho[least]), sensitivity=sensitivity)
+    return {
+        "count_sensitivity": sensitivity,
+        "count_variances": variances,
+        "count_factors": factors,
+        "clipping": f"{adapting.clip}",
+    }
+
+
+def with_noise(adapting: Adapting | None, ledger: Ledger) -> Adapting | None:
+    """The same with the noise that the ledger says its counts have."""
+    return None if adapting is None else adapting.noised(ledger.count_variances, ledger.count_factors)
+
+
+def released(problem: Composite, bound: float, divisors: Array, more: float = 0.0) -> Sensitivity:
+    """How far one sample moves a release of gradients so divided; in float32 without the rounding of the gradient.
+
+    `more` is what a further division adds to the rounding.
+    """
     if bound == 0:
         raise DataError("A", "zeros", "every row is zero: there is nothing to learn from or to hide")
     if not bound <= LARGEST_THRESHOLD[problem.precision]:
         remedy = "so large that their squares overflow; scale the features, keep x in a smaller set, or clip"
         raise DataError("A", f"gradients of up to {bound:g}", remedy)
-    found = Sensitivity.of_means(bound, divisors, problem.sizes, problem.rounding)
+    found = Sensitivity.of_means(bound, divisors, problem.sizes, problem.rounding + more)
     if float(found.query.min()) ** 2 < np.finfo(np.float64).tiny:
         raise DataError(
             "A", f"gradients of at most {bound:g}", "so small that their squares vanish; scale the features"

@@ -22,7 +22,7 @@ from fastldp.privacy.allocation import (
 )
 from fastldp.privacy.budget import Budget
 from fastldp.problems.facts import LARGEST_STEP, Facts
-from fastldp.problems.prior import Prior
+from fastldp.problems.prior import Modes, Prior
 from fastldp.validation import integer, known_name
 
 if TYPE_CHECKING:
@@ -206,6 +206,48 @@ def way_of(facts: Facts) -> Way:
     return Way(parts=facts.n, largest_step=LARGEST_STEP, heaviest=float(facts.shares.max()))
 
 
+class Choice(NamedTuple):
+    """What a step is chosen by, and the step."""
+
+    modes: Modes
+    decay: float
+    """The paper's μ."""
+    curve: Curve
+    limit: float
+    """Of the step."""
+    fewest: int
+    """Rounds with the least error, the step at its limit."""
+    step: float
+
+
+def chosen(
+    facts: Facts,
+    prior: Prior,
+    rho: Array,
+    sensitivity: Array,
+    way: Way,
+    *,
+    rounds: int | None,
+    allocation: str,
+    convexity: float | None = None,
+) -> Choice:
+    """The step with the least error to expect, for these budgets and sensitivities of the workers."""
+    modes, n = prior.modes(facts), facts.n
+    price = way.parts**2 * float(np.mean(way.shares**2 * sensitivity**2 / rho)) / (2 * n)
+    if rounds is not None:
+        price *= 1 + way.early_releases / (way.local_steps * rounds)
+    lightest = float(facts.shares.min())
+    decay = n * min(facts.l2 * lightest / n if convexity is None else convexity, 1.0)
+    found = curve(modes, price, allocation, decay)
+    # How far a round with a step of one goes in the time τ.
+    pace = way.local_steps * way.server_step / way.parts
+    # A prior may bend more than the facts allow.
+    limit = way.limit(max(facts.smoothness, float(modes.rates.max())))
+    fewest = math.ceil(found.best() / (limit * pace))
+    step = limit if rounds is None else min(found.best() / (rounds * pace), limit)
+    return Choice(modes, decay, found, limit, fewest, step)
+
+
 def planned(
     facts: Facts,
     prior: Prior,
@@ -223,24 +265,12 @@ def planned(
 
     `convexity` is the μ_f of the paper's allocation; that of l2 where it is not given.
     """
-    modes, n = prior.modes(facts), facts.n
-    least, factors = factors_of(sensitivity, rho)
-    price = way.parts**2 * float(np.mean(way.shares**2 * sensitivity**2 / rho)) / (2 * n)
-    if rounds is not None:
-        price *= 1 + way.early_releases / (way.local_steps * rounds)
-    lightest = float(facts.shares.min())
-    decay = n * min(facts.l2 * lightest / n if convexity is None else convexity, 1.0)
-    found = curve(modes, price, allocation, decay)
-    # How far a round with a step of one goes in the time τ.
-    pace = way.local_steps * way.server_step / way.parts
-    # A prior may bend more than the facts allow.
-    curvature = max(facts.smoothness, float(modes.rates.max()))
-    limit = way.limit(curvature)
-    fewest = math.ceil(found.best() / (limit * pace))
+    n, (least, factors) = facts.n, factors_of(sensitivity, rho)
+    choice = chosen(facts, prior, rho, sensitivity, way, rounds=rounds, allocation=allocation, convexity=convexity)
+    modes, decay, found, limit, fewest, best = choice
     rounds = fewest if rounds is None else rounds
     short = step is None and rounds < fewest
-    if step is None:
-        step = min(found.best() / (rounds * pace), limit)
+    step = best if step is None else step
     releases, rate = way.local_steps * rounds, step * way.server_step / way.parts
     if rate * float(modes.rates.max()) >= 2:
         raise ArgumentError("step", step, f"errors would grow along the prior's spectrum; give {limit:.4g} or less")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,10 +30,13 @@ ORIGINS = {
     COMMON: "seeded, and the same in all runs of the seed: private only while it is secret and no other run is shown",
     UNKNOWN: "no run was made, or it was not written down",
 }
+# Where a bound comes from that is made of released counts.
+ADAPTIVE = "adaptive"
 BOUND_SOURCES = {
     "data": "the largest row",
     "set": "the largest over the rows and the regularizer's bounded set",
     "public": "public, from row_bound=, gradient_bound= or clip=, and enforced on each sample's gradient",
+    ADAPTIVE: "made of released counts, hence public, and enforced on each sample's gradient",
 }
 READ_OFF = ": a leak of its own, customary in papers; to deploy, give row_bound= or gradient_bound=, and step= if named"
 
@@ -73,6 +76,10 @@ def rounding_of(sizes: NDArray[np.int64]) -> Array:
     return np.asarray((sizes + 4) * UNIT_ROUNDOFF)
 
 
+def _nothing() -> Array:
+    return np.zeros(0)
+
+
 @dataclass(frozen=True, eq=False)
 class Ledger:
     """What a private solve promised and spent. One number stands for all workers where they agree."""
@@ -104,6 +111,14 @@ class Ledger:
     """Which sampler made the noise: the first where a file does not say."""
     noise: str = UNKNOWN
     """Where the noise came from: ``"os"``, ``"seeded"``, ``"common"``, or nothing where no run was made of it."""
+    clipping: str = ""
+    """How the threshold C adapts, where it does: bound, sensitivities and shape are then in units of it."""
+    count_sensitivity: float = 0.0
+    """How far one sample moves a count of gradients shorter than C, as a share of all samples."""
+    count_variances: Array = field(default_factory=_nothing)
+    """Those of the counts, up to each worker's factor; none where nothing is counted."""
+    count_factors: Array = field(default_factory=_nothing)
+    """(n,): a worker's are its factor times these."""
 
     @property
     def epsilon(self) -> float | Array:
@@ -192,7 +207,11 @@ class Ledger:
             return self
         # No less than what rounding, of these products and of sums of them, makes of one.
         raised = raised * (1 + 4 * SUM_ERROR)
-        return replace(self, shape=self.shape * raised[0], factors=self.factors * (raised / raised[0]))
+        common, own = raised[0], raised / raised[0]
+        counts = {}
+        if self.counts:
+            counts = {"count_variances": self.count_variances * common, "count_factors": self.count_factors * own}
+        return replace(self, shape=self.shape * common, factors=self.factors * own, **counts)
 
     @property
     def _gridded(self) -> bool:
@@ -204,8 +223,11 @@ class Ledger:
             return [sampler.Cost(math.nan, math.nan)] * self.factors.size
         if self.sampler_version == 1:
             return [*map(self._taken_by_the_first, self.promised_epsilon.tolist(), self.factors.tolist())]
-        pairs = self.releases * ((self.dimension + 1) // 2)
+        pairs = self.releases * ((self.dimension + 1) // 2) + self.counts
         shifts = self.sensitivities.total / np.sqrt(self.factors * self.shape.min())
+        if self.counts:
+            of_counts = self.count_sensitivity / np.sqrt(self.count_factors * self.count_variances.min())
+            shifts = np.maximum(shifts, of_counts)
         given = {*zip(self.promised_epsilon.tolist(), shifts.tolist(), strict=True)}
         known = {one: sampler.cost(pairs, one[0], self.delta, one[1]) for one in given}
         return [known[one] for one in zip(self.promised_epsilon.tolist(), shifts.tolist(), strict=True)]
@@ -222,6 +244,16 @@ class Ledger:
     def releases(self) -> int:
         """How many noisy gradients each worker released."""
         return self.shape.size
+
+    @property
+    def counts(self) -> int:
+        """How many counts of gradients each worker released beside them."""
+        return self.count_variances.size
+
+    @property
+    def count_rho(self) -> float | Array:
+        """What of the spent ρ was spent on counts."""
+        return _one_or_all(self._spent_on_counts())
 
     @property
     def spent_rho(self) -> float | Array:
@@ -256,7 +288,13 @@ class Ledger:
 
     def _spent(self) -> Array:
         # Σ Δ²/(2 factor ξ²): the sum over rounds is common to all workers.
-        return spent(self.shape, 1.0) * self.sensitivities.total**2 / self.factors
+        found = spent(self.shape, 1.0) * self.sensitivities.total**2 / self.factors
+        return found + self._spent_on_counts() if self.counts else found
+
+    def _spent_on_counts(self) -> Array:
+        if not self.counts:
+            return np.zeros(self.factors.size)
+        return spent(self.count_variances, self.count_sensitivity) / self.count_factors
 
     def summary(self) -> str:
         """The ledger as an aligned table."""
@@ -277,15 +315,28 @@ class Ledger:
             ("promised", f"(ε, δ) = ({_range(self.promised_epsilon)}, {self.delta:g})-LDP"),
             ("accounting", f"{self.accounting}, ρ = {_range(self.promised_rho)}"),
             ("spent", f"ε = {_range(np.atleast_1d(self.spent_epsilon))}, ρ = {_range(self._spent())}"),
-            ("gradient bound", f"B = {self.bound:.6g}, {BOUND_SOURCES[self.bound_source]}"),
+            ("gradient bound", f"{self.clipping or f'B = {self.bound:.6g}'}, {BOUND_SOURCES[self.bound_source]}"),
             ("read off data", self.read_off_data + READ_OFF if self.read_off_data else "nothing"),
-            ("sensitivity", f"{_range(self.sensitivities.total)} a release{self._manner()}"),
+            ("sensitivity", f"{_range(self.sensitivities.total)} a release{self._in_units}{self._manner()}"),
             ("releases", f"{self.releases:,} a worker, of {self.dimension:,} numbers"),
+            *self._counted(),
             ("noise", ORIGINS[self.noise]),
             ("sampler", self._sampler()),
-            ("variances", f"{self.allocation}, {_range(np.array(variances))}"),
+            ("variances", f"{self.allocation}, {_range(np.array(variances))}{self._in_units}"),
         ]
         return [*rows, ("plan", self.plan)] if self.plan else rows
+
+    @property
+    def _in_units(self) -> str:
+        return " in units of C" if self.clipping else ""
+
+    def _counted(self) -> list[tuple[str, str]]:
+        if not self.counts:
+            return []
+        variances = self.count_factors[:, None] * self.count_variances[[0, -1]]
+        share = np.max(self._spent_on_counts() / self._spent())
+        text = f"{self.counts:,} a worker, sensitivity {self.count_sensitivity:.6g}, variance {_range(variances)}"
+        return [("counts", f"{text}, {share:.1%} of ρ, noise and grid as of releases")]
 
     def _manner(self) -> str:
         return ", rounding included" if self._gridded else ""

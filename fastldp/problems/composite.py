@@ -188,6 +188,10 @@ class Composite(ABC):
             "problem", self, f"how it bends is not known; plan neither step nor allocation of an {kind}"
         )
 
+    def facts_at(self, threshold: float) -> Facts:
+        """The same where nothing is known of the rows but a norm that gradients are clipped to."""
+        return self.facts_of_data()
+
     def exact_prior(self) -> Prior:
         """What a planner can know at most: the Hessian at the optimum, and the optimum; private, for studies."""
         raise ArgumentError("problem", self, "it has no certified optimum; give a Prior(...)")

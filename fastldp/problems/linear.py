@@ -352,6 +352,12 @@ class Problem(Composite):
             weighting=self.weighting,
         )
 
+    def facts_at(self, threshold: float) -> Facts:
+        # Rows are taken for as long as those whose gradients at zero are clipped, with labels and targets of ±1.
+        slope = abs(float(self.loss.slope(np.zeros(1), np.ones(1))[0]))
+        radius = threshold / (slope or 1.0)
+        return Facts(self.sizes, self.d, threshold, self.l2, self.loss.curvature, radius, weighting=self.weighting)
+
     def exact_prior(self) -> Prior:
         start, x_star = self.regularizer.prox(np.zeros(self.d), 0.0), self.optimum()
         memory.refuse_beyond("prior", 3 * 8 * self.d**2, "the Hessian is too large; give a Prior(...)")

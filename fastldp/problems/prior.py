@@ -63,6 +63,13 @@ class Prior:
         if self.shares is not None:
             object.__setattr__(self, "shares", _shares(self.shares, self.spectrum))
 
+    @classmethod
+    def of_facts(cls, facts: Facts) -> Prior:
+        """What is assumed where nothing else is known: the flatter the objective, the further the optimum."""
+        assert facts.radius is not None  # set to B at the latest
+        relative = facts.l2 / facts.radius**2
+        return cls(norm=0.56 * max(relative, 1e-6) ** -0.25 / facts.radius)
+
     def modes(self, facts: Facts) -> Modes:
         """The prior for a problem's numbers."""
         d = facts.dimension

@@ -1,0 +1,121 @@
+"""The threshold that gradients are clipped to, where runs adapt it: released counts, and what is made of them.
+
+In some rounds a worker also releases how many of its gradients were not clipped, of all samples of all workers; the
+server adds these up to a noisy share p, and moves the threshold by ln C ← ln C − η(p − q), towards the quantile q. C is
+made of releases, so it is public, and so is the pace, what the steps of the next rounds are multiplied by.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import overload
+from numpy.typing import NDArray
+
+from fastldp.kernels.calling import found
+from fastldp.kernels.formulas import AS_FORMULAS_TAKE
+from fastldp.kernels.gaussian import ENDS, WORDS, normals_of, store_words
+from fastldp.kernels.jit import piece
+from fastldp.kernels.privatize import EXACT, on_grid, privatize
+from fastldp.kernels.release import Release
+from fastldp.kernels.simd import (
+    broadcast,
+    fma,
+    keep_apart,
+    lane,
+    load,
+    maximum,
+    minimum,
+    scratch,
+    select,
+    store,
+    words_like,
+)
+from fastldp.kernels.vmath import exp, log
+
+Floats = NDArray[np.floating[Any]]
+
+# Counts have a purpose of their own in the addresses of noise: local steps count up to it.
+COUNT = 2**32 - 2
+
+
+class Clipping(NamedTuple):
+    """How the runs of a block adapt their thresholds."""
+
+    counted: NDArray[np.int64]  # (rounds of the call,): whether some run counts in it
+    gains: Floats  # (rounds of the call, lanes): η, 0 where a run does not count
+    deviations: Floats  # (rounds of the call, lanes): of the noise in a count
+    factors: Floats  # (n, lanes): what worker i multiplies it by
+    part: float  # 1/M, what a sample is of all
+    quantile: Floats  # (1, lanes): q
+    least: Floats  # (1, lanes): of C
+    most: Floats  # (1, lanes)
+    released: Floats  # (n, lanes): the counts of the round
+    knots: Floats  # (knots, lanes): ln C where the steps bend
+    bends: Floats  # (knots + 1, lanes): ln of the pace before them, and by how much its slope in ln C changes there
+
+
+def _one_normal(t: Any, i: Any, release: Any, like: Any) -> Any:
+    """The normal and the dither of worker i's count in round t."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(_one_normal, inline="always")
+def _by_lanes_of_release(t: Any, i: Any, release: Any, like: Any) -> Any:
+    return _normal_of_runs if release.instance_class is Release else _normal_of_run
+
+
+def _normal_of_runs(t: Any, i: Any, release: Any, like: Any) -> Any:
+    rows, ends = scratch(words_like(like), WORDS), scratch(like, ENDS)
+    begin = store_words(rows, ends, release.keys, 0, True, (t, i, COUNT), like)
+    found = normals_of(like, rows, ends, begin, 0)
+    return found[0], found[2]
+
+
+def _normal_of_run(t: Any, i: Any, release: Any, like: Any) -> Any:
+    lanes = load(release.normals, 0, 0)  # for its type: the key is the same in all
+    rows, ends = scratch(words_like(lanes), WORDS), scratch(lanes, ENDS)
+    begin = store_words(rows, ends, release.keys, 0, True, (t, i, COUNT), lanes)
+    found = normals_of(lanes, rows, ends, begin, 0)
+    return lane(found[0], 0), lane(found[2], 0)
+
+
+def release_count(placed: Any, place: int, now: int, t: int, i: int, share: int) -> None:
+    """Worker i's count of round t, which is round `now` of the call, released; nothing of runs that do not count."""
+    _, state, _, _, release, seen, _, _, clipping = found(placed, place)
+    deviation = load(clipping.deviations, now) * load(clipping.factors, i)
+    query = load(state.inside, share) * clipping.part
+    if release.mode != EXACT:
+        normal, dither = _one_normal(t, i, release, deviation)
+        query = privatize(release.mode, query, on_grid(deviation), normal, dither)
+    counts = load(clipping.gains, now) > 0.0
+    store(select(counts, query, broadcast(0.0, query)), clipping.released, i)
+    if i == seen.worker:
+        store(select(counts, query, broadcast(np.nan, query)), seen.counts, now)
+
+
+def adapt(placed: Any, place: int, now: int) -> None:
+    """The threshold and the pace of the next round, of the counts of round `now` of the call."""
+    method, _, objective, _, release, _, _, _, clipping = found(placed, place)
+    if clipping.counted[now] != 0:
+        _move(now, method, objective, release, clipping)
+    else:
+        store(load(method.paces, now), method.paces, now + 1)
+
+
+@piece
+def _move(now: int, method: Any, objective: Any, release: Any, clipping: Any) -> None:
+    keep_apart()  # rare
+    share = load(clipping.released, 0)
+    for i in range(1, clipping.released.shape[0]):
+        share = share + load(clipping.released, i)
+    gain, before = load(clipping.gains, now), load(objective.clip, 0)
+    moved = before * exp((load(clipping.quantile, 0) - share) * gain * AS_FORMULAS_TAKE)
+    # In this order of arguments a NaN becomes the least.
+    moved = minimum(load(clipping.most, 0), maximum(moved, load(clipping.least, 0)))
+    counts = gain > 0.0
+    store(select(counts, moved, before), objective.clip, 0)
+    store(select(counts, moved, load(release.unit, 0)), release.unit, 0)
+    at, pace = log(moved * AS_FORMULAS_TAKE), load(clipping.bends, 0)
+    for k in range(clipping.knots.shape[0]):
+        pace = fma(load(clipping.bends, k + 1), maximum(at - load(clipping.knots, k), 0.0), pace)
+    store(select(counts, exp(pace * AS_FORMULAS_TAKE), load(method.paces, now)), method.paces, now + 1)

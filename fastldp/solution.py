@@ -131,7 +131,7 @@ class Solution:
     thresholds: Array | None = None
     """(repetitions, records): C after each recorded round, where clipping adapts."""
     counts: Array | None = None
-    """(repetitions, T): the shares that the watched worker released, likewise; NaN in rounds that count nothing."""
+    """(repetitions, T, n): what workers released of their counts, kept with the messages; NaN where nothing was."""
 
     @property
     def x(self) -> Array:

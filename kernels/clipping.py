@@ -89,8 +89,8 @@ def release_count(placed: Any, place: int, now: int, t: int, i: int, share: int)
         query = privatize(release.mode, query, on_grid(deviation), normal, dither)
     counts = load(clipping.gains, now) > 0.0
     store(select(counts, query, broadcast(0.0, query)), clipping.released, i)
-    if i == seen.worker:
-        store(select(counts, query, broadcast(np.nan, query)), seen.counts, now)
+    if seen.worker >= 0:
+        store(select(counts, query, broadcast(np.nan, query)), seen.counts, now, i)
 
 
 def adapt(placed: Any, place: int, now: int) -> None:

@@ -79,7 +79,7 @@ class Transcript(NamedTuple):
 
     worker: int
     messages: Floats  # (releases of the call, d, lanes)
-    counts: Floats  # (rounds of the call, lanes): those of gradients that were not clipped; NaN where none was sent
+    counts: Floats  # (rounds of the call, n, lanes): of all workers, where they are counted, and NaN elsewhere
     broadcasts: Floats  # (rounds of the call, d, lanes)
 
 

@@ -27,12 +27,13 @@ import numpy as np
 
 HERE = Path(__file__).parent
 RELEASE, GAUSSIAN, PRIVATIZE = "kernels.release", "kernels.gaussian", "kernels.privatize"
+CLIPPING = "kernels.clipping"
 ADDRESS = "d - j <= 8, (t, i, k), deviation)"
 WHOLE = "whole = (query + coarse) - coarse"
 ROUNDED = "noise = (fma(normal, deviation, query - whole) + fine) - fine"
-ALL_ROWS = "    _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share)\n"
+ALL_ROWS = "    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share, counting)\n"
 PER_BATCH = """\
-    _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share)
+    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share, counting)
     squares = broadcast(0.0, load(scratch.gradient, share, 0))
     for j in range(X.shape[1]):
         squares = fma(load(scratch.gradient, share, j), load(scratch.gradient, share, j), squares)
@@ -237,6 +238,38 @@ MUTANTS = {
         also=((ROUNDED, "noise = (normal * deviation + fine) - fine"),),
         seen=False,
     ),
+    # Clipping that adapts.
+    "a count without noise": Mutant(
+        CLIPPING,
+        "on_grid(deviation), normal, dither)",
+        "on_grid(deviation), 0.0 * normal, dither)",
+        "of counts: the noise",
+        method="adaptive",
+    ),
+    "a count with the noise of a gradient": Mutant(
+        CLIPPING, "COUNT = 2**32 - 2", "COUNT = 0", "between count", method="adaptive"
+    ),
+    "a threshold of counts as they are": Mutant(
+        CLIPPING,
+        "store(select(counts, query, broadcast(0.0, query)), clipping.released, i)",
+        "store(select(counts, load(state.inside, share) * clipping.part, 0.0 * query), clipping.released, i)",
+        "the noise",
+        method="adaptive",
+    ),
+    "a threshold of counts not yet released": Mutant(
+        "kernels.rounds",
+        "                call(calls.count, (place, now, t, i, share))\n",
+        "                call(calls.count, (place, now, t, i, share))\n                call(calls.adapt, (place, now))\n",
+        "the noise",
+        method="adaptive",
+    ),
+    "counts that spend more than is said": Mutant(
+        "methods.clipping",
+        "replace(self, deviations=deviations,",
+        "replace(self, deviations=0.8 * deviations,",
+        "of counts: the noise",
+        method="adaptive",
+    ),
 }
 
 
@@ -270,6 +303,10 @@ def audit(mutant: Mutant) -> Any:
         "DPFedAvg": (free, fl.DPFedAvg(0.05, 2)),
         "DPScaffold": (free, fl.DPScaffold(0.05, 2, warm_start=True)),
         "MLP": (small_network(), fl.PrimalDual(step=0.5)),
+        "adaptive": (
+            small(wide=True, workers=mutant.workers, regularizer=fl.Zero()),
+            fl.PrimalDual(0.2, "static", clip=fl.AdaptiveClip(quantile=0.6, start=0.4, every=1, share=0.3, rate=0.7)),
+        ),
     }
     problem, method = subjects[mutant.method]
     budget = fl.Budget(mutant.epsilon, 1e-3)

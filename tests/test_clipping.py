@@ -1,17 +1,15 @@
 """Clipping that adapts: thresholds, counts and runs against the oracle, the ledger of the pair, and bad input."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from test_baselines import answers
 
 import cases
 import fastldp as fl
 import naive
-from fastldp.engine import driving
 from fastldp.methods import Method
-from test_baselines import answers
 
 BUDGET = fl.Budget(1.0, 1e-4)
 ROUNDS = 9
@@ -43,9 +41,7 @@ def expected_of(case: cases.Case, method: Any, run: fl.Solution, clip: naive.Ada
     n = case.problem.n
     if isinstance(method, fl.PrimalDual):
         deviations = (
-            np.zeros((n, ROUNDS))
-            if run.ledger is None
-            else np.sqrt(np.broadcast_to(run.ledger.variances, (n, ROUNDS)))
+            np.zeros((n, ROUNDS)) if run.ledger is None else np.sqrt(np.broadcast_to(run.ledger.variances, (n, ROUNDS)))
         )
         x0 = case.g.prox(np.zeros(case.problem.d), 0.0)
         given = case.shards, case.loss, case.l2, case.g, x0, method.step, deviations, 5, repetition

@@ -35,6 +35,8 @@ class Seen(NamedTuple):
     """(transcripts, releases): the noise along the difference of the queries, NaN where there is none: normals too."""
     noise: Array
     """(transcripts, releases, d): what is left of the releases under the input, over σ: standard normals, if so."""
+    of_counts: Array
+    """(transcripts, counts): the same of the counts, where clipping adapts."""
     doubt: float
     """How far off the noise may be for the rounding errors of reading it out of the messages, over σ."""
     off_grid: float
@@ -43,40 +45,77 @@ class Seen(NamedTuple):
     """Of how many releases rounding leaves it open whether they lie on the grid."""
 
 
-def look(input_: Composite, neighbour: Composite, worker: int, schedule: Schedule, start: Array, view: View) -> Seen:
+def look(
+    input_: Composite,
+    neighbour: Composite,
+    worker: int,
+    schedule: Schedule,
+    start: Array,
+    messages: Array,
+    broadcasts: Array,
+    counts: Array | None,
+) -> Seen:
     """Everything the server can say about transcripts that were made from `input_`.
 
-    Without the loss where the neighbour is the input itself.
+    Without the loss where the neighbour is the input itself. Thresholds follow from counts that were released.
     """
-    program = schedule.program
+    program, adapting = schedule.program, schedule.adapting
+    rounds = len(messages), schedule.deviations.size
+    thresholds, paces = np.full(rounds, program.enforced(input_)), np.ones(rounds)
+    if adapting is not None:
+        assert counts is not None  # they were watched
+        thresholds, paces = adapting.follow(counts)
+    view = View(messages, broadcasts, paces)
     transcripts, releases, d = view.messages.shape
     loss, power, noise = np.zeros(transcripts), np.zeros(transcripts), np.empty((transcripts, releases, d))
     along = np.full((transcripts, releases), np.nan)
     deviations = claimed_deviations(schedule, input_.n, worker, releases)
     spacings = spacing(deviations)
     doubt = off_grid = largest = 0.0
-    gridless = 0
+    gridless, of_counts = 0, []
     for k, (x, release, size) in enumerate(program.method.read_back(program, worker, start, view)):
-        query = _query(program, input_, worker, x)
+        now, first = divmod(max(k - program.early_releases, 0), program.local_steps)
+        clip = thresholds[:, now]
+        # Where clipping adapts, all is in units of the threshold.
+        unit = 1.0 if adapting is None else clip[:, None]
+        query, inside = _query(program, input_, worker, x, clip)
+        release, query = release / unit, query / unit
         left = (release - query) / deviations[k]
         noise[:, k] = left
+        counted = adapting is not None and k >= program.early_releases and first == 0 and adapting.gains[now] > 0
+        if counted:
+            sigma = adapting.deviations[now] * adapting.factors[worker]
+            own = counts[:, now, worker]
+            missing = (own - inside * adapting.part) / sigma
+            of_counts.append(missing)
+            off_grid = max(off_grid, _off_grid(own, float(spacing(sigma))))
         if neighbour is not input_:
-            apart = (_query(program, neighbour, worker, x) - query) / deviations[k]
+            other, inside_other = _query(program, neighbour, worker, x, clip)
+            apart = (other / unit - query) / deviations[k]
             square, product = np.einsum("rd,rd->r", apart, apart), np.einsum("rd,rd->r", left, apart)
+            if counted:
+                further = (inside_other - inside) * adapting.part / sigma
+                square, product = square + further**2, product + missing * further
             power += square
             # (‖left − apart‖² − ‖left‖²)/2, without the difference of near equals.
             loss += square / 2 - product
             np.divide(product, np.sqrt(square), out=along[:, k], where=square > 0)
         # Every release so far has added a few roundings of numbers of its size, and they stay.
         largest = max(largest, size)
-        error = (8 + k) * 2.0**-53 * largest
+        error = (8 + k) * 2.0**-53 * largest / float(np.min(unit))
         doubt = max(doubt, float(error / deviations[k]))
         if error < TELLING * spacings[k]:
-            steps = release / spacings[k] - 0.5
-            off_grid = max(off_grid, float(np.abs(steps - np.rint(steps)).max()))
+            off_grid = max(off_grid, _off_grid(release, float(spacings[k])))
         else:
             gridless += 1
-    return Seen(loss, power, along, noise, doubt, off_grid, gridless)
+    counts_left = np.stack(of_counts, axis=1) if of_counts else np.zeros((transcripts, 0))
+    return Seen(loss, power, along, noise, counts_left, doubt, off_grid, gridless)
+
+
+def _off_grid(releases: Array, spacing_: float) -> float:
+    """How far, at most, releases are from the grid, in spacings."""
+    steps = releases / spacing_ - 0.5
+    return float(np.abs(steps - np.rint(steps)).max())
 
 
 def claimed_deviations(schedule: Schedule, n: int, worker: int, releases: int) -> Array:
@@ -86,7 +125,8 @@ def claimed_deviations(schedule: Schedule, n: int, worker: int, releases: int) -
     return np.concatenate([counted, np.full(max(0, releases - counted.size), counted[-1])])
 
 
-def _query(program: Program, problem: Composite, worker: int, x: Array) -> Array:
-    """What is released of the worker at every row of x, before the noise."""
+def _query(program: Program, problem: Composite, worker: int, x: Array, clip: Array) -> tuple[Array, Array]:
+    """What is released of the worker at every row of x, before the noise, and how many gradients are not clipped."""
     part = float(problem.sizes[worker] / program.method.divisors(problem)[worker])
-    return query(problem, worker, x, program.enforced(problem)) * part
+    means, inside = query(problem, worker, x, clip)
+    return means * part, inside

@@ -12,14 +12,22 @@ from numpy.typing import NDArray
 from fastldp.auditing import evidence, independence, pair
 from fastldp.auditing.adversary import Seen, claimed_deviations, look
 from fastldp.auditing.evidence import Check
-from fastldp.auditing.independence import Closest, by_coordinate, by_release, by_transcript, closest, sizes, worst_of
+from fastldp.auditing.independence import (
+    Closest,
+    by_coordinate,
+    by_number,
+    by_release,
+    by_transcript,
+    closest,
+    sizes,
+    worst_of,
+)
 from fastldp.auditing.unseen import Sight
 from fastldp.auditing.watching import Watch, Watched
 from fastldp.describing import described, section
 from fastldp.engine.recording import Final, Messages
 from fastldp.errors import ArgumentError, FastLDPError
 from fastldp.methods import Method, Program, Schedule
-from fastldp.methods.base import View
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.sampler import DITHERS, spacing
 from fastldp.problems.composite import Composite
@@ -61,7 +69,9 @@ class Attack:
         self.thresholds = evidence.Thresholds(self.power)
         self.moments = evidence.Moments(), evidence.Moments()
         self.noise = evidence.Noise(self.problem.d, self.excess)
+        self.counts = evidence.Noise(1, self._excess_of_counts())
         self.largest_power = self.off_grid = 0.0
+        self.off_counts = 0
         self.gridless = 0
         self.found = _read_off_data(self.problem, self.schedule)
         self.closest: dict[str, tuple[Closest, str]] = {}
@@ -72,6 +82,12 @@ class Attack:
     def _excess(self, worker: int) -> Array:
         """What the dither adds to the variance of every release, over it."""
         deviations = claimed_deviations(self.schedule, self.problem.n, worker, self.releases)
+        return np.asarray((DITHERS * spacing(deviations) / deviations) ** 2 / 12)
+
+    def _excess_of_counts(self) -> Array:
+        """The same of every count."""
+        variances = self.ledger.count_variances
+        deviations = np.sqrt(variances * (self.ledger.count_factors[self.worker] if variances.size else 1.0))
         return np.asarray((DITHERS * spacing(deviations) / deviations) ** 2 / 12)
 
     def tried(self, seed: int) -> float:
@@ -89,10 +105,15 @@ class Attack:
                 self.thresholds.add(world, seen.loss if world == 0 else -seen.loss)
                 self.moments[world].add(seen)
                 self.noise.add(world, seen.noise)
+                if self.ledger.counts:
+                    self.counts.add(world, seen.of_counts[:, :, None])
+                    self.off_counts += seen.of_counts.shape[1] != self.ledger.counts
                 self.largest_power = max(self.largest_power, float(seen.power.max()))
                 self.off_grid = max(self.off_grid, seen.off_grid)
                 self.gridless = max(self.gridless, seen.gridless)
                 noise.append(seen.noise)
+                if chunk == 0 and world == 0 and self.ledger.counts:
+                    self._compare_counts(seen)
                 bar.update(count)
             if chunk == 0:
                 self._compare_within(noise[0])
@@ -120,6 +141,13 @@ class Attack:
         again = independence.repeated(noise)
         if again is not None:
             self.found.append(f"transcripts {again[0] + 1} and {again[1] + 1} have the same noise")
+
+    def _compare_counts(self, seen: Seen) -> None:
+        """Counts with the gradients beside them, and with each other."""
+        own, others = seen.of_counts.T, by_number(seen.noise)
+        self._compare("counts", own, others, lambda i, j: f"count {i + 1} and a number of a gradient")
+        if len(own) > 1:
+            self._compare("two counts", own, None, lambda i, j: f"counts {i + 1} and {j + 1}")
 
     def _compare_inputs(self, noise: Array, of_neighbour: Array) -> None:
         self._compare("inputs", by_release(noise), by_release(of_neighbour), lambda i, j: "the two inputs")
@@ -186,7 +214,10 @@ class Attack:
     def _check_alone(self, seed: int) -> None:
         """A run alone goes other ways through the engine than runs in company: it must release the same noise."""
         for chunk in range(ALONE):
-            alone, among = (self._noise(self.problem, count, _seed(seed, chunk, 0))[0] for count in (1, 2))
+            both = [
+                self._seen((self.problem, self.problem), self.worker, count, _seed(seed, chunk, 0)) for count in (1, 2)
+            ]
+            alone, among = (np.append(seen.noise[0].ravel(), seen.of_counts[0]) for seen in both)
             if not np.allclose(alone, among, rtol=0, atol=SAME_NOISE):
                 self.found.append("a run alone releases other noise than the same run in company")
                 return
@@ -218,7 +249,8 @@ class Attack:
         assert run.messages is not None
         assert run.broadcasts is not None
         schedule = self.schedule if schedule is None else schedule
-        seen = look(*inputs, worker, schedule, starting_point(inputs[0], None), View(run.messages, run.broadcasts))
+        start = starting_point(inputs[0], None)
+        seen = look(*inputs, worker, schedule, start, run.messages, run.broadcasts, run.counts)
         if not seen.doubt < MOST_DOUBT:
             raise ArgumentError(
                 "rounds",
@@ -232,6 +264,8 @@ class Attack:
         """All that chance has a part in."""
         checks = [check for moments in self.moments for check in moments.checks()]
         checks += self.noise.checks() + ([] if self.watched is None else self.watched.checks())
+        if self.ledger.counts:
+            checks += [check._replace(finding=f"of counts: {check.finding}") for check in self.counts.checks()]
         for name, (found, what) in self.closest.items():
             how = ", in size" if name.endswith(", in size") else ""
             checks.append(Check(found.p, f"noise is correlated between {what}{how}, by {found.correlation:+.2f}"))
@@ -249,6 +283,8 @@ class Attack:
             found.append(f"the transcripts show ε ≥ {shown:.4f}, more than the {claimed:.4f} that is claimed")
         if self.releases != self.ledger.releases:
             found.append(f"a worker releases {self.releases} times, and the ledger counts {self.ledger.releases}")
+        if self.off_counts:
+            found.append(f"a worker does not count {self.ledger.counts} times, as the ledger says")
         if self.largest_power > self.power * (1 + 1e-9):
             found.append("the inputs move a release by more than the sensitivity in the ledger")
         found += [check.finding for check in checks if check.p < error]
@@ -272,6 +308,7 @@ class Attack:
             closest={name: found for name, (found, _) in self.closest.items()},
             not_compared=tuple(self.not_compared),
             watched=self.watched,
+            counts=self.ledger.counts,
         )
 
 

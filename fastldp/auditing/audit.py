@@ -232,9 +232,10 @@ def audit(
     seed = secrets.randbits(128) if seed is None else seed
     seed = integer("seed", seed, "give a whole number from 0 to 2**128 − 1", at_least=0, at_most=2**128 - 1)
     if neighbour is None:
-        ledger = method.schedule(problem, budget, rounds).ledger
-        assert ledger is not None  # there is a budget
-        pairs = list(pair.candidates(problem, worker or 0, ledger.bound))
+        schedule = method.schedule(problem, budget, rounds)
+        assert schedule.ledger is not None  # there is a budget
+        bound = schedule.ledger.bound if schedule.adapting is None else schedule.adapting.limits.start
+        pairs = list(pair.candidates(problem, worker or 0, bound, adaptive=schedule.adapting is not None))
     else:
         pairs = [pair.given(problem, neighbour)]
     if worker not in (None, pairs[0].worker):

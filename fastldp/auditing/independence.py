@@ -91,6 +91,12 @@ def by_release(noise: Array) -> Array:
     return _shortened(some.transpose(1, 0, 2).reshape(some.shape[1], -1))
 
 
+def by_number(noise: Array) -> Array:
+    """(numbers of a transcript, transcripts): those of the first and the last releases, each by itself."""
+    some = ends_of(noise, MOST_RELEASES)[:, :, :MOST_COORDINATES]
+    return np.asarray(some.reshape(len(some), -1).T)
+
+
 def by_coordinate(noise: Array) -> Array:
     """(coordinates, numbers): the first of many coordinates."""
     some = noise[:, :, :MOST_COORDINATES]

@@ -21,6 +21,8 @@ OVERSIZE = 5.0
 FAR_TARGET = 1000.0
 # Lengths of replaced images, in the clipping threshold: long ones are clipped at once, and soon saturate the units.
 BRIGHTNESS = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0)
+# Where clipping adapts, the gradient of a sample that is not clipped, over the threshold at the start.
+INSIDE = 0.7
 # What problems must have in common to be adjacent.
 SHARED = {Problem: ("loss", "dtype", "l2", "d", "weighting"), MLP: ("products", "l2", "d", "start_seed", "weighting")}
 
@@ -56,13 +58,15 @@ def given(problem: Composite, neighbour: Composite) -> Pair:
     return Pair(problem, neighbour, worker)
 
 
-def candidates(problem: Composite, worker: int, bound: float) -> Iterator[Pair]:
-    """Neighbours of a problem that may be the easiest to tell apart."""
+def candidates(problem: Composite, worker: int, bound: float, *, adaptive: bool = False) -> Iterator[Pair]:
+    """Neighbours of a problem that may be the easiest to tell apart, where gradients are bounded so, or at first so."""
     if isinstance(problem, MLP):
         yield from _candidates(problem, worker, bound)
-    else:
-        assert isinstance(problem, Problem)
-        yield worst(problem, worker, bound)
+        return
+    assert isinstance(problem, Problem)
+    yield worst(problem, worker, bound, enforced=not adaptive)
+    if adaptive:  # a sample that is counted, and one that is not
+        yield worst(problem, worker, bound, enforced=False, inside=INSIDE)
 
 
 def _candidates(problem: MLP, worker: int, bound: float) -> Iterator[Pair]:
@@ -96,7 +100,7 @@ def with_other_data(problem: Composite) -> Composite:
         images, labels = _samples(problem)
         return _with_images(problem, -0.5 * images[::-1], labels[::-1], problem.gradient_bound)
     assert isinstance(problem, Problem)
-    return _with_data(problem, -0.5 * problem.rows[::-1], -0.5 * problem.targets[::-1], problem.gradient_bound)
+    return _with_data(problem, -0.5 * problem.rows[::-1], -0.5 * problem.targets[::-1], problem.public_bound)
 
 
 def _samples(problem: MLP) -> tuple[Any, Any]:
@@ -127,11 +131,12 @@ def _with_images(problem: MLP, images: Any, labels: Any, bound: float) -> MLP:
     )
 
 
-def worst(problem: Problem, worker: int, bound: float) -> Pair:
+def worst(problem: Problem, worker: int, bound: float, *, enforced: bool = True, inside: float | None = None) -> Pair:
     """Neighbours of a problem that are as easy to tell apart as its bound allows: one sample of the worker, replaced.
 
     The sample's gradient has the length of the bound in both and opposite directions, as long as x does not grow too
-    large, so each release differs by the whole sensitivity. The bound is public in both, and enforced by clipping.
+    large, so each release differs by the whole sensitivity. The bound is public in both, and enforced by clipping,
+    unless the method does that. In the second the gradient is so much of the bound, where it is to stay inside.
     """
     row, coordinate = int(problem.starts[worker]), _quiet_coordinate(problem)
     pair = []
@@ -139,11 +144,14 @@ def worst(problem: Problem, worker: int, bound: float) -> Pair:
         rows = problem.rows.tolil(copy=True) if sparse.issparse(problem.rows) else problem.rows.copy()
         rows[row] = 0.0
         targets = problem.targets.copy()
+        shorter = inside if sign < 0 else None
         if problem.loss.labels == SIGNS:
-            rows[row, coordinate] = sign * OVERSIZE * bound
+            slope = abs(float(problem.loss.slope(np.zeros(1), np.ones(1))[0])) or 1.0
+            rows[row, coordinate] = sign * bound * (OVERSIZE if shorter is None else shorter / slope)
         else:
-            rows[row, coordinate], targets[row] = 1.0, -sign * (bound + FAR_TARGET)
-        pair.append(_with_data(problem, rows, targets, bound))
+            rows[row, coordinate] = 1.0
+            targets[row] = -sign * (bound + FAR_TARGET if shorter is None else shorter * bound)
+        pair.append(_with_data(problem, rows, targets, bound if enforced else problem.public_bound))
     return Pair(pair[0], pair[1], worker)
 
 
@@ -155,7 +163,7 @@ def _quiet_coordinate(problem: Problem) -> int:
         return 0
 
 
-def _with_data(problem: Problem, rows: Any, targets: Any, bound: float) -> Problem:
+def _with_data(problem: Problem, rows: Any, targets: Any, bound: float | None) -> Problem:
     # Rows carry −b where labels are ±1, so that with b = −1 they are what they were.
     labels = -np.ones(targets.size) if problem.loss.labels == SIGNS else targets
     return Problem(

@@ -27,6 +27,8 @@ BETWEEN = {
     "seeds": "releases under two seeds",
     "runs of one seed": "releases of two runs of one seed",
     "workers": "a release of one worker and one of another",
+    "counts": "a count and a number of a gradient",
+    "two counts": "two counts",
 }
 
 
@@ -50,6 +52,8 @@ class Sight(NamedTuple):
     closest: dict[str, Closest]
     not_compared: tuple[str, ...]
     watched: Watched | None
+    counts: int = 0
+    """Those of gradients that are not clipped."""
 
 
 def unseen(sight: Sight) -> tuple[str, ...]:
@@ -62,6 +66,9 @@ def _of_amounts(sight: Sight) -> Iterator[str]:
     one = least_score(sight.error, sight.releases) * math.sqrt(2 / numbers)
     all_ = least_score(sight.error, 1) * math.sqrt(2 / (numbers * sight.releases))
     yield f"variance: off by less than {one:.2%} in one release, {all_:.2%} in all"
+    if sight.counts:
+        of_counts = least_score(sight.error, sight.counts) * math.sqrt(2 / (2 * sight.transcripts))
+        yield f"variance of a count: off by less than {of_counts:.2%}"
     if sight.watched is not None:
         workers = len(sight.watched.watch.workers)
         of_others = least_score(sight.error, sight.releases * workers) * math.sqrt(2 / sight.watched.numbers)

@@ -103,7 +103,8 @@ class Block:
         timetables = {id(runs.timetable.rounds): runs.timetable.rounds for runs in self._kinds}
         self._recorded = np.unique(np.concatenate(list(timetables.values())))
         self._lengths = {runs.rounds for runs in self._kinds}
-        self._nothing_seen = Transcript(-1, self.zeros(0, problem.d), self.zeros(0), self.zeros(0, problem.d))
+        nothing = self.zeros(0, problem.d)
+        self._nothing_seen = Transcript(-1, nothing, self.zeros(0, problem.n), nothing)
         self._calls = rounds.Calls()
         self.clipping = self._clipping(problem)
         self._clips = self.objective.clip.copy()
@@ -448,8 +449,8 @@ class Block:
         worker = self._kinds[0].timetable.worker
         if worker < 0:
             return self._nothing_seen
-        d = self._kinds[0].problem.d
-        seen = Transcript(worker, self.zeros(releases, d), self.zeros(rounds), self.zeros(rounds, d))
+        n, d = self.problem.n, self.problem.d
+        seen = Transcript(worker, self.zeros(releases, d), self.zeros(rounds, n), self.zeros(rounds, d))
         seen.counts.fill(np.nan)
         return seen
 

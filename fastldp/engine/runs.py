@@ -41,7 +41,7 @@ class Runs:
     messages: Array | None = field(init=False)
     broadcasts: Array | None = field(init=False)
     counts: Array | None = field(init=False)
-    """(repetitions, T): the counts of a worker that is watched, where clipping adapts; NaN where it sent none."""
+    """(repetitions, T, n): those of all workers, where clipping adapts and one is watched; NaN where none was sent."""
 
     def __post_init__(self) -> None:
         repetitions, records, d = len(self.keys), self.timetable.rounds.size, self.problem.d
@@ -56,7 +56,7 @@ class Runs:
         answers = self.schedule.program.broadcasts(self.rounds)
         self.broadcasts = np.full((repetitions, answers, d), np.nan) if watched else None
         counted = watched and self.schedule.adapting is not None
-        self.counts = np.full((repetitions, self.rounds), np.nan) if counted else None
+        self.counts = np.full((repetitions, self.rounds, self.problem.n), np.nan) if counted else None
 
     @property
     def recorded(self) -> tuple[Array, ...]:

@@ -137,13 +137,14 @@ class Adapting:
         )
 
     def follow(self, counts: Array) -> tuple[Array, Array]:
-        """(transcripts, T): thresholds and paces of the rounds, from the share that was released after each."""
-        thresholds, paces = np.full((2, *counts.shape), 1.0)
+        """(transcripts, T): thresholds and paces of the rounds, from what all workers released in those before."""
+        thresholds, paces = np.ones((2, *counts.shape[:2]))
         now = np.full(len(counts), self.limits.start)
         for t in range(counts.shape[1]):
             thresholds[:, t], paces[:, t] = now, self.pace(now)
             if self.gains[t] > 0:
-                now = np.clip(now * np.exp(-self.gains[t] * (counts[:, t] - self.clip.quantile)), *self.limits[1:])
+                apart = counts[:, t].sum(axis=1) - self.clip.quantile
+                now = np.clip(now * np.exp(-self.gains[t] * apart), *self.limits[1:])
         return thresholds, paces
 
     def pace(self, thresholds: Array) -> Array:

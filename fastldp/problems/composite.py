@@ -148,6 +148,11 @@ class Composite(ABC):
         """Where B comes from: ``"public"``, ``"data"``, or ``"set"`` (data and the regularizer's set)."""
 
     @property
+    def public_bound(self) -> float | None:
+        """The bound that was given, None where none was."""
+        return self._public_bound
+
+    @property
     def clip(self) -> float:
         """The norm each sample's gradient is clipped to: the public bound, infinite where there is none."""
         return np.inf if self._public_bound is None else self._public_bound

@@ -137,6 +137,10 @@ class NoiseWarning(UserWarning):
     """One worker's noise drowns the others' in the average, as its shard is too small for the weight it has."""
 
 
+class ClippingWarning(UserWarning):
+    """A threshold that adapts came to the limit of its reach."""
+
+
 class DamageWarning(UserWarning):
     """A file in which bytes have changed since it was written; the message says where, and what became of it."""
 

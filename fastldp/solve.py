@@ -21,6 +21,7 @@ from fastldp.engine.recording import Record, Timetable, timetable
 from fastldp.engine.runs import Runs
 from fastldp.errors import (
     ArgumentError,
+    ClippingWarning,
     DeltaWarning,
     DivergedError,
     InterruptedSolve,
@@ -31,6 +32,7 @@ from fastldp.errors import (
 )
 from fastldp.measures import Measures
 from fastldp.methods import Method, PrimalDual
+from fastldp.methods.clipping import REACH
 from fastldp.noise import Noise, identity
 from fastldp.privacy.budget import LARGEST_DELTA, Budget
 from fastldp.privacy.ledger import Ledger
@@ -138,6 +140,7 @@ def solve(
     keys = noise.keys(range(repetitions), lambda: identity(problem, method, budget, rounds, start))
     runs = Runs(problem, schedule, start, keys, wanted, optimum)
     execute(problem, [runs], n_jobs=n_jobs, progress=progress)
+    warn_of_limits(runs)
     solution = _solution(runs, method, noise.seed, seconds=time.perf_counter() - began)
     if throw and solution.status.outcome is Outcome.DIVERGED:
         raise DivergedError(solution)
@@ -206,6 +209,24 @@ def warn_of_dominance(problem: Composite, factors: Array) -> bool:
         stacklevel=3,
     )
     return True
+
+
+def warn_of_limits(runs: Runs) -> None:
+    """Say where a threshold that adapts went as far from its start as it may."""
+    adapting = runs.schedule.adapting
+    if adapting is None:
+        return
+    start = adapting.limits.start
+    for limit, where in ((start / REACH, "below"), (start * REACH, "above")):
+        reached = np.flatnonzero((runs.threshold == np.asarray(limit, runs.problem.dtype)).any(axis=1))
+        if reached.size:
+            warnings.warn(
+                f"the threshold of clipping came to its limit, {limit:g}, in {reached.size} of {len(runs.threshold)} "
+                f"repetitions: gradients are far {where} AdaptiveClip(start={start:g}); give a start nearer to their "
+                "norms, or scale the features",
+                ClippingWarning,
+                stacklevel=3,
+            )
 
 
 def execute(problem: Composite, jobs: Sequence[Runs], *, n_jobs: int | None, progress: bool) -> None:

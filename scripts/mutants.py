@@ -123,8 +123,8 @@ MUTANTS = {
     ),
     "variances backwards": Mutant(
         "engine.block",
-        "schedule.deviations[begin:end]",
-        "schedule.deviations[::-1][begin:end]",
+        "[runs.schedule.deviations for runs",
+        "[runs.schedule.deviations[::-1] for runs",
         "of the claimed variance",
     ),
     "the warm start not counted": Mutant(
@@ -165,7 +165,7 @@ MUTANTS = {
         epsilon=8.0,
         also=(
             ("within = objective.reach > 0 and _within(objective, samples, i, squares)", "within = True"),
-            ("load, prefetch, scratch, store", "load, minimum, prefetch, scratch, sqrt, store"),
+            ("prefetch, scratch, select, store", "minimum, prefetch, scratch, select, sqrt, store"),
         ),
     ),
     "slopes not limited": Mutant(
@@ -180,7 +180,7 @@ MUTANTS = {
     ),
     "the dual sent along": Mutant(
         "methods.primal_dual",
-        "return load(run.X, i, j) - self.step * load(run.dual, i, j)",
+        "return load(run.X, i, j) - self.step * run.pace * load(run.dual, i, j)",
         "return load(run.X, i, j) - 2.0 * self.step * load(run.dual, i, j)",
         "of the claimed variance",
     ),
@@ -247,7 +247,7 @@ MUTANTS = {
         method="adaptive",
     ),
     "a count with the noise of a gradient": Mutant(
-        CLIPPING, "COUNT = 2**32 - 2", "COUNT = 0", "between count", method="adaptive"
+        CLIPPING, "(t, i, COUNT), like)", "(t, i, 0), like)", "between count", method="adaptive"
     ),
     "a threshold of counts as they are": Mutant(
         CLIPPING,
@@ -258,8 +258,8 @@ MUTANTS = {
     ),
     "a threshold of counts not yet released": Mutant(
         "kernels.rounds",
-        "                call(calls.count, (place, now, t, i, share))\n",
-        "                call(calls.count, (place, now, t, i, share))\n                call(calls.adapt, (place, now))\n",
+        "            if counts:\n",
+        "            if counts:\n                call(calls.adapt, (place, now))\n",
         "the noise",
         method="adaptive",
     ),

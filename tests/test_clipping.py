@@ -1,14 +1,19 @@
 """Clipping that adapts: thresholds, counts and runs against the oracle, the ledger of the pair, and bad input."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import test_mlp
 from test_baselines import answers
 
 import cases
 import fastldp as fl
 import naive
+from fastldp.engine import driving
+from fastldp.errors import ArgumentError, ClippingWarning
 from fastldp.methods import Method
 
 BUDGET = fl.Budget(1.0, 1e-4)
@@ -71,3 +76,294 @@ def test_trajectories_are_the_oracles(name: str, sizes: tuple[int, ...], layout:
         thresholds = [clip.threshold(t + 2) for t in range(ROUNDS)]
         np.testing.assert_allclose(run.thresholds[-1], thresholds, rtol=1e-12)
         assert len({*thresholds}) == 5  # it has moved after each count
+
+
+@cases.tiny_shards
+@pytest.mark.parametrize("repetitions", [1, 20])
+def test_single_precision(repetitions: int) -> None:
+    case, method = cases.make("zero", dtype="float32"), METHODS["isrl"]
+    given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": method, "repetitions": repetitions, "seed": 5}
+    run = fl.solve(case.problem, BUDGET, common_noise=True, **given)
+    clip = oracle_of(case, method, run, ROUNDS)
+    expected = expected_of(case, method, run, clip, repetitions - 1)
+    np.testing.assert_allclose(run.means[-1], expected, atol=1e-4 * np.abs(expected).max())
+
+
+@cases.tiny_shards
+def test_networks() -> None:
+    problem, shards, widths = test_mlp.make(l2=0.02), test_mlp.shards(), test_mlp.WIDTHS
+    start = float(
+        np.linalg.norm(naive.network_gradient(widths, shards[0][0][0], int(shards[0][1][0]), problem.start()))
+    )
+    # A fixed threshold of the problem's would hold that of the method down.
+    clip = fl.AdaptiveClip(0.6, min(start, problem.clip / 2), every=1, share=0.3, rate=0.4)
+    method = fl.ISRLDP(0.3, clip=clip)
+    run = fl.solve(problem, BUDGET, rounds=5, algorithm=method, seed=5, common_noise=True, record=fl.Every(1))
+    assert run.ledger is not None
+    n, samples = problem.n, int(problem.sizes.sum())
+    sigma = np.sqrt(run.ledger.count_factors * run.ledger.count_variances[0])
+    oracle = naive.Adaptive(0.6, clip.start, 0.4, [1, 2, 3, 4], sigma, samples, (0.0, problem.clip))
+    deviations = np.sqrt(np.broadcast_to(run.ledger.variances, (n, 5)))[:, 0]
+    found = naive.isrl(shards, widths, 0.02, naive.zero(), problem.start(), 0.3, deviations, 5, 5, 0, clip=oracle)
+    np.testing.assert_allclose(run.means[0], found.x[1:], atol=test_mlp.TOLERANCE)
+    assert run.thresholds is not None
+    np.testing.assert_allclose(run.thresholds[0], [oracle.threshold(t + 2) for t in range(5)], rtol=1e-12)
+
+
+@pytest.mark.parametrize("repetitions", [1, 20])
+@pytest.mark.parametrize(
+    "method",
+    [
+        fl.PrimalDual("planned", "static", clip=CLIP),
+        fl.PrimalDual("planned", "planned", clip=CLIP),
+        fl.ISRLDP("planned", clip=CLIP),
+        fl.DPFedAvg("planned", 2, clip=CLIP),
+        fl.DPScaffold("planned", 2, clip=CLIP),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+@pytest.mark.filterwarnings("ignore::fastldp.errors.HorizonWarning")
+def test_planned_steps_follow_the_threshold(method: Any, repetitions: int) -> None:
+    case = cases.make("box_l1" if method.proximal else "zero", sizes=(12, 12, 12))
+    schedule = method.schedule(case.problem, BUDGET, ROUNDS)
+    given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": method, "repetitions": repetitions, "seed": 5}
+    run = fl.solve(case.problem, BUDGET, common_noise=True, record=fl.Every(1), **given)
+    clip = oracle_of(case, method, run, ROUNDS)
+    clip.steps = schedule.adapting.knots, schedule.adapting.paces
+    expected = expected_of(case, replace(method, step=schedule.step, prior=None), run, clip, repetitions - 1)
+    np.testing.assert_allclose(run.means[-1], expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
+    paces = [clip.pace(t) for t in range(1, ROUNDS + 1)]
+    assert len({*paces}) > 1
+    assert paces[0] == pytest.approx(1.0)
+
+
+@cases.tiny_shards
+@pytest.mark.parametrize("name", ["primal_dual", "scaffold", "fedexp"])
+def test_bits_depend_on_nothing_but_the_seed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Company, threads and segments."""
+    problem, method = cases.make("zero", sizes=(5, 14, 1, 9)).problem, METHODS[name]
+    given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": method, "seed": 5, "record": [fl.Every(2), fl.Messages(1)]}
+    many = fl.solve(problem, BUDGET, repetitions=20, n_jobs=1, **given)
+    monkeypatch.setattr(driving, "SEGMENT_NANOSECONDS", 1.0)  # a round each
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
+    few = fl.solve(problem, BUDGET, repetitions=3, n_jobs=2, **given)
+    for what in ("means", "messages", "broadcasts", "thresholds", "counts"):
+        np.testing.assert_array_equal(getattr(many, what)[:3], getattr(few, what))
+    counted = ~np.isnan(many.counts).any(axis=2)  # type: ignore[arg-type]
+    assert (np.flatnonzero(counted[0]) + 1).tolist() == [2, 4, 6, 8]
+
+
+SWEEP = """
+rounds = [7, 12]
+repetitions = 3
+seed = 1
+[data]
+synthetic = "ijcnn1"
+rows = 200
+[problem]
+workers = 4
+l2 = 0.1
+[budget]
+epsilon = 1.0
+delta = 1e-4
+[[method]]
+step = ["planned", 0.2]
+allocation = "static"
+clip = [{quantile = 0.7, every = 3}, {quantile = 0.8, start = 0.1, every = 2, share = 0.2}, 0.4]
+[[method]]
+name = "ISRLDP"
+step = 0.3
+clip = "adaptive"
+rounds = 12
+"""
+
+
+@pytest.mark.filterwarnings("ignore::fastldp.errors.HorizonWarning")
+def test_sweeps_stop_anywhere_and_go_on_with_the_same_bits(tmp_path: Path) -> None:
+    """Runs of several settings share lanes; their thresholds and paces are part of what is kept of them."""
+    files = {name: tmp_path / f"{name}.h5" for name in ("whole", "legs", "alone")}
+    fl.sweep(SWEEP, files["whole"], progress=False)
+    fl.sweep(SWEEP, files["legs"], progress=False, leg_seconds=1e-9)
+    before, after = SWEEP.split("[[method]]\n")[0], SWEEP.split("[[method]]\n")[2]
+    fl.sweep(f"{before}[[method]]\n{after}", files["alone"], progress=False)
+    found = {name: {(str(run.parameters), run.repetition): run for run in fl.results(path)} for name, path in files.items()}
+    assert len(found["whole"]) == 3 * (2 * 3 * 2 + 1)
+    assert len(found["alone"]) == 3
+    for others in (found["legs"], found["alone"]):
+        for about, run in others.items():
+            whole = found["whole"][about]
+            np.testing.assert_array_equal(run.optimality, whole.optimality)
+            np.testing.assert_array_equal(run.threshold, whole.threshold)
+            chosen = run.parameters
+            if chosen["clip"] == "adaptive":
+                assert len({*run.threshold.tolist()}) > 1
+                assert run.ledger is not None
+                assert run.ledger.count_rho == pytest.approx(chosen["clip_share"] * run.ledger.rho, rel=1e-6)
+            else:
+                assert np.isnan(run.threshold).all()
+    assert "threshold" in fl.results(files["whole"]).where(clip="adaptive").measures
+
+
+# The ledger
+
+
+@cases.tiny_shards
+@pytest.mark.parametrize("accounting", ["zcdp", "gdp"])
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_ledgers_count_both_of_the_pair(name: str, accounting: str, tmp_path: Path) -> None:
+    """ρ of gradients 2wC/m apart, in units of C, and of counts 1/M apart, from what was really used."""
+    problem, method = cases.make("zero", sizes=(5, 14, 1, 9)).problem, METHODS[name]
+    budget = fl.Budget(np.array([1.0, 2.0, 0.5, 1.0]), 1e-4, accounting)
+    run = fl.solve(problem, budget, rounds=ROUNDS, algorithm=method, record=[fl.Every(3), fl.Messages(0)])
+    ledger = run.ledger
+    assert ledger is not None
+    shift = 2 / method.divisors(problem)
+    of_gradients = np.array([shift[i] ** 2 * np.sum(1 / (2 * ledger.variances[i])) for i in range(4)])
+    variances = ledger.count_factors[:, None] * ledger.count_variances
+    of_counts = np.sum(1 / 29**2 / (2 * variances), axis=1)
+    np.testing.assert_allclose(of_counts, 0.2 * budget.rho_of_workers(4), rtol=1e-5)
+    np.testing.assert_allclose(of_gradients + of_counts, ledger.spent_rho, rtol=1e-9)
+    assert (ledger.spent_epsilon <= ledger.epsilon).all()
+    assert ledger.counts == np.count_nonzero(~np.isnan(run.counts[0, :, 0])) == 4  # type: ignore[index]
+    assert ledger.releases == run.messages.shape[1]  # type: ignore[union-attr]
+    assert "4 a worker, sensitivity 0.0344828" in ledger.summary()
+    run.save(tmp_path / "run.npz")
+    again = fl.load(tmp_path / "run.npz")
+    assert again.ledger is not None
+    assert again.ledger.summary() == ledger.summary()
+    np.testing.assert_array_equal(again.thresholds, run.thresholds)  # type: ignore[arg-type]
+
+
+def test_nothing_is_read_off_the_data() -> None:
+    """Neither bound nor step: other data have the same noise, and the ledger says that nothing was read."""
+    rng = np.random.default_rng(0)
+    found = []
+    for scale in (1.0, 50.0):
+        A = scale * rng.standard_normal((200, 4))
+        problem = fl.Problem(A, np.sign(A[:, 0]), workers=4, l2=0.1)
+        for method in (fl.PrimalDual("planned", "planned", clip="adaptive"), fl.ISRLDP("planned", clip="adaptive")):
+            schedule = method.schedule(problem, BUDGET, 500)
+            assert schedule.ledger is not None
+            assert schedule.ledger.read_off_data == ""
+            assert "read off data   nothing" in schedule.ledger.summary()
+            found.append((schedule.step, schedule.deviations.tolist(), schedule.adapting.paces.tolist()))  # type: ignore[union-attr]
+    assert found[:2] == found[2:]
+
+
+def test_an_outlier_costs_neither_privacy_nor_accuracy() -> None:
+    """A row of norm 10⁶, whose gradient would drown all others: clipping holds it, and the noise does not know it."""
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((2000, 6)) / 2
+    b = np.where(A @ rng.standard_normal(6) > 0, 1.0, -1.0)
+    far = A.copy()
+    far[7] *= 1e6 / np.linalg.norm(far[7])
+    budget, method = fl.Budget(2.0, 1e-4), fl.PrimalDual("planned", "static", clip="adaptive")
+    errors = []
+    x_star = fl.Problem(A, b, workers=10, l2=0.1).optimum()
+    for rows in (A, far):
+        problem = fl.Problem(rows, b, workers=10, l2=0.1)
+        run = fl.solve(problem, budget, rounds=600, algorithm=method, repetitions=8, seed=3, common_noise=True)
+        assert run.ledger is not None
+        assert run.ledger.spent_epsilon <= 2.0
+        errors.append(float(np.mean(np.sum((run.x - x_star) ** 2, axis=1)) / (x_star @ x_star)))
+    assert errors[1] < 1.2 * errors[0] < 0.5
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+def test_no_budget_is_overspent() -> None:
+    """At random settings, ρ from what was really used, by a formula of its own."""
+    rng = np.random.default_rng(5)
+    for _ in range(1000):
+        sizes = rng.integers(1, 60, rng.integers(1, 6))
+        A = np.ones((sizes.sum(), 2))
+        weighting = str(rng.choice(["uniform", "rows"]))
+        problem = fl.Problem(A, np.ones(len(A)), workers=np.repeat(np.arange(sizes.size), sizes), weighting=weighting)
+        clip = fl.AdaptiveClip(
+            quantile=rng.uniform(0.01, 0.99),
+            start=10 ** rng.uniform(-5, 5),
+            every=int(rng.integers(1, 8)),
+            share=float(rng.choice([1e-6, 0.05, 0.5, 1 - 1e-9])),
+        )
+        rounds = int(rng.integers(clip.every + 1, 60))
+        epsilon, delta = 10 ** rng.uniform(-2, 1.5, sizes.size), 10 ** rng.uniform(-9, -2)
+        budget = fl.Budget(epsilon, delta, str(rng.choice(["zcdp", "gdp"])))
+        methods: list[Any] = [
+            fl.PrimalDual(0.1, str(rng.choice(["static", "dynamic"])), clip=clip),
+            fl.DPScaffold(0.1, int(rng.integers(1, 4)), clip=clip, warm_start=True),
+            fl.ISRLDP(0.1, clip=clip),
+        ]
+        method = methods[rng.integers(3)]
+        schedule = method.schedule(problem, budget, rounds)
+        # What the kernels are given, not what the ledger says.
+        sigma = schedule.deviations * np.ones(rounds)
+        each = np.repeat(sigma, schedule.program.local_steps)
+        early = np.full(schedule.program.early_releases, sigma[0])
+        of_releases = np.sum(1 / np.concatenate([early, each]) ** 2)
+        adapting = schedule.adapting
+        counts = np.sum(1 / adapting.deviations[adapting.gains > 0] ** 2)
+        M, promised = sizes.sum(), budget.rho_of_workers(sizes.size)
+        for i in range(sizes.size):
+            spent = (2 / method.divisors(problem)[i]) ** 2 / schedule.factors[i] ** 2 * of_releases / 2
+            spent += 1 / M**2 / adapting.factors[i] ** 2 * counts / 2
+            assert 0.99 * promised[i] < spent <= promised[i], (method, i)
+
+
+# What may be wrong with it
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"quantile": 0.0}, "quantile"),
+        ({"quantile": 1.0}, "quantile"),
+        ({"quantile": np.nan}, "quantile"),
+        ({"share": 0.0}, "share"),
+        ({"share": 1.0}, "share"),
+        ({"start": 0.0}, "start"),
+        ({"start": -1.0}, "start"),
+        ({"start": np.inf}, "start"),
+        ({"every": 0}, "every"),
+        ({"every": 2.5}, "every"),
+        ({"rate": 0.0}, "rate"),
+        ({"rate": "fast"}, "rate"),
+    ],
+)
+def test_bad_parameters_are_named(given: dict[str, Any], named: str) -> None:
+    with pytest.raises(ArgumentError, match=named):
+        fl.AdaptiveClip(**given)
+
+
+@pytest.mark.parametrize("method", [fl.PrimalDual(0.1, clip=CLIP), fl.ISRLDP(0.1, clip=CLIP)])
+@pytest.mark.parametrize("budget", [BUDGET, None])
+def test_fewer_rounds_than_one_count(method: Method, budget: fl.Budget | None) -> None:
+    with pytest.raises(ArgumentError, match=r"rounds = 2.*every = 2"):
+        fl.solve(cases.make().problem, budget, rounds=2, algorithm=method)
+
+
+def test_other_words_than_adaptive_are_refused() -> None:
+    with pytest.raises(ArgumentError, match=r'clip = .adapt.*"adaptive"'):
+        fl.ISRLDP(0.1, clip="adapt")  # type: ignore[arg-type]
+    assert fl.ISRLDP(0.1, clip="adaptive").clip == fl.AdaptiveClip()  # type: ignore[arg-type]
+
+
+@pytest.mark.filterwarnings("ignore::fastldp.errors.OptimumWarning", "ignore::fastldp.errors.DeltaWarning")
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_thresholds_keep_to_their_limits(scale: float) -> None:
+    """They stay within a factor of 10⁶ of their start, whatever the data, and that is said."""
+    rng = np.random.default_rng(0)
+    A = scale * rng.standard_normal((300, 3))
+    problem = fl.Problem(A, np.sign(A[:, 0]), workers=3, l2=0.1)
+    method = fl.ISRLDP(1e-3, clip=fl.AdaptiveClip(every=1, rate=100.0, share=0.5))
+    with pytest.warns(ClippingWarning, match=f"its limit, {1e-6 if scale < 1 else 1e6:g}, in 4 of 4"):
+        run = fl.solve(problem, fl.Budget(50.0, 1e-2), rounds=30, algorithm=method, repetitions=4, seed=1)
+    assert run.thresholds is not None
+    assert 1e-6 <= run.thresholds.min() <= run.thresholds.max() <= 1e6
+
+
+def test_a_public_bound_is_never_exceeded() -> None:
+    """A bound of the problem's holds the threshold too."""
+    problem = cases.make("zero", gradient_bound=0.05).problem
+    run = fl.solve(problem, BUDGET, rounds=30, algorithm=fl.ISRLDP(0.1, clip=CLIP), seed=1, repetitions=3)
+    assert run.thresholds is not None
+    assert run.thresholds.max() <= 0.05

@@ -73,6 +73,7 @@ def look(
     spacings = spacing(deviations)
     doubt = off_grid = largest = 0.0
     gridless, of_counts = 0, []
+    of_ledger = claimed_of_counts(schedule, worker)
     for k, (x, release, size) in enumerate(program.method.read_back(program, worker, start, view)):
         now, first = divmod(max(k - program.early_releases, 0), program.local_steps)
         clip = thresholds[:, now]
@@ -84,7 +85,7 @@ def look(
         noise[:, k] = left
         counted = adapting is not None and k >= program.early_releases and first == 0 and adapting.gains[now] > 0
         if counted:
-            sigma = adapting.deviations[now] * adapting.factors[worker]
+            sigma = float(of_ledger[min(len(of_counts), of_ledger.size - 1)])
             own = counts[:, now, worker]
             missing = (own - inside * adapting.part) / sigma
             of_counts.append(missing)
@@ -123,6 +124,13 @@ def claimed_deviations(schedule: Schedule, n: int, worker: int, releases: int) -
     assert schedule.ledger is not None  # without noise there is nothing to tell apart
     counted = np.sqrt(np.broadcast_to(schedule.ledger.variances, (n, schedule.ledger.releases))[worker])
     return np.concatenate([counted, np.full(max(0, releases - counted.size), counted[-1])])
+
+
+def claimed_of_counts(schedule: Schedule, worker: int) -> Array:
+    """σ of the counts of a worker, by the ledger."""
+    ledger = schedule.ledger
+    assert ledger is not None  # as above
+    return np.sqrt(ledger.count_variances * (ledger.count_factors[worker] if ledger.counts else 1.0))
 
 
 def _query(program: Program, problem: Composite, worker: int, x: Array, clip: Array) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.auditing import evidence, independence, pair
-from fastldp.auditing.adversary import Seen, claimed_deviations, look
+from fastldp.auditing.adversary import Seen, claimed_deviations, claimed_of_counts, look
 from fastldp.auditing.evidence import Check
 from fastldp.auditing.independence import (
     Closest,
@@ -86,8 +86,7 @@ class Attack:
 
     def _excess_of_counts(self) -> Array:
         """The same of every count."""
-        variances = self.ledger.count_variances
-        deviations = np.sqrt(variances * (self.ledger.count_factors[self.worker] if variances.size else 1.0))
+        deviations = claimed_of_counts(self.schedule, self.worker)
         return np.asarray((DITHERS * spacing(deviations) / deviations) ** 2 / 12)
 
     def tried(self, seed: int) -> float:

@@ -16,7 +16,7 @@ from fastldp.losses import SIGNS, Loss
 from fastldp.methods import ALLOCATIONS
 from fastldp.problems.linear import HALF
 from fastldp.problems.weighting import UNIFORM, WEIGHTINGS
-from fastldp.sweeping.making import LOSSES, METHODS, REGULARIZERS, kind_of, made, parameters_of
+from fastldp.sweeping.making import LOSSES, METHODS, PARTS, REGULARIZERS, kind_of, made, parameters_of
 from fastldp.sweeping.sources import rows_of
 
 PLANNED, THEOREM = "planned", "theorem"
@@ -180,8 +180,9 @@ def method_of(arguments: argparse.Namespace, *, planned: bool = True) -> Any:
     """The method with its parameters; a step that is not given is planned, or else the theorem's of PrimalDual."""
     kind = kind_of_method(arguments)
     values = _said_once(arguments, "set", ("step", "allocation"))
-    if isinstance(values.get("prior"), dict):
-        values["prior"] = made(fl.Prior, values["prior"])
+    for name, part in PARTS.items():
+        if isinstance(values.get(name), dict):
+            values[name] = made(part, values[name])
     if kind.plans and planned:
         values.setdefault("step", PLANNED)
     if kind is fl.PrimalDual:

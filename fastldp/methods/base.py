@@ -18,11 +18,11 @@ from fastldp.kernels.clipping import COUNT
 from fastldp.kernels.formulas import is_ours
 from fastldp.kernels.methods import ACTS, COMMON, Names
 from fastldp.lanes import load, store
-from fastldp.methods.clipping import AdaptiveClip
+from fastldp.methods.clipping import checked_clip
 from fastldp.methods.planned import checked_step
 from fastldp.methods.schedule import Outline, Program, Schedule, Terms, static_outline
 from fastldp.privacy.budget import Budget
-from fastldp.problems.composite import Composite, threshold
+from fastldp.problems.composite import Composite
 from fastldp.regularizers import Regularizer
 from fastldp.validation import integer, real
 
@@ -154,8 +154,8 @@ class Method(Extensible):
         if "step" in own and own["step"] is not None:
             remedy = "give a finite number > 0"
             keep("step", checked_step(own["step"]) if self.plans else real("step", own["step"], remedy, above=0))
-        if own.get("clip") is not None and not isinstance(own["clip"], AdaptiveClip):
-            keep("clip", threshold("clip", own["clip"]))
+        if own.get("clip") is not None:
+            keep("clip", checked_clip(own["clip"]))
         if "local_steps" in own:
             remedy = "give a whole number ≥ 1"
             keep(

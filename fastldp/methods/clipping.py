@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError
-from fastldp.privacy.ledger import UNIT_ROUNDOFF
+from fastldp.privacy.ledger import ADAPTIVE, UNIT_ROUNDOFF
 from fastldp.problems.composite import threshold
 from fastldp.validation import integer, real
 
@@ -86,6 +86,17 @@ class AdaptiveClip:
         found = np.zeros(rounds)
         found[self.counted(rounds) - 1] = self.rate
         return found
+
+
+def checked_clip(clip: Any) -> float | AdaptiveClip:
+    """A norm, or how it adapts."""
+    if isinstance(clip, AdaptiveClip):
+        return clip
+    if isinstance(clip, str):
+        if clip != ADAPTIVE:
+            raise ArgumentError("clip", clip, f'give a norm, "{ADAPTIVE}", or an AdaptiveClip(quantile=0.8)')
+        return AdaptiveClip()
+    return threshold("clip", clip)
 
 
 class Limits(NamedTuple):

@@ -67,8 +67,9 @@ class PrimalDual(Method):
         little that the sampler takes of the budget, where they would spend the whole of it.
     prior : Prior or str, optional
         What the planner assumes, `Prior()` where it is not given; ``"exact"`` reads it off the data, for studies.
-    clip : float or AdaptiveClip, optional
-        C, the norm each sample's gradient is clipped to, or how it adapts; the problem's bound where it is not given.
+    clip : float, str or AdaptiveClip, optional
+        C, the norm each sample's gradient is clipped to; or how it adapts, ``"adaptive"`` for `AdaptiveClip()`; the
+        problem's bound where it is not given.
 
     Examples
     --------

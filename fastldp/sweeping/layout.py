@@ -43,7 +43,7 @@ RUN_NUMBERS: dict[str, Any] = {
 }
 MEASURED = ("train_loss", "test_accuracy")
 """What is measured of networks alone."""
-RECORDED = ("consensus", "distance", "objective", *MEASURED)
+RECORDED = ("consensus", "distance", "objective", "threshold", *MEASURED)
 """What may be recorded along the rounds."""
 OF_ROUNDS = (*RECORDED, "models")
 """These have numbers of recorded rounds; the others say how a run stands where it has come to."""

@@ -9,6 +9,7 @@ from typing import Any
 from fastldp import losses, methods, regularizers
 from fastldp.errors import ArgumentError
 from fastldp.extending import found
+from fastldp.problems.prior import Prior
 from fastldp.validation import known_name
 
 METHODS = {kind.__name__: kind for kind in methods.METHODS}
@@ -26,6 +27,9 @@ REGULARIZERS = {
         regularizers.Simplex,
     )
 }
+
+# Parameters of methods that are written as tables.
+PARTS: dict[str, Any] = {"prior": Prior, "clip": methods.AdaptiveClip}
 
 
 def kind_of(argument: str, name: Any, known: Mapping[str, Any], base: type) -> Any:

@@ -84,9 +84,10 @@ def flat(parameters: dict[str, Any]) -> dict[str, Any]:
         elif section == "method":
             columns["method"] = values["name"]
             columns |= {name: value for name, value in values.items() if name != "name"}
-            if isinstance(prior := values.get("prior"), dict):
-                columns |= {f"prior_{name}": value for name, value in prior.items() if name != "name"}
-                columns["prior"] = "given"
+            for part, word in (("prior", "given"), ("clip", "adaptive")):
+                if isinstance(inner := values.get(part), dict):
+                    columns |= {f"{part}_{name}": value for name, value in inner.items() if name != "name"}
+                    columns[part] = word
         elif section == "record":
             # Runs that were recorded otherwise are other runs, with the same noise.
             kept = [name for name in ("objective", "models") if values.get(name)]

@@ -138,6 +138,11 @@ class Run:
         return self._measure("objective")
 
     @property
+    def threshold(self) -> Array:
+        """What gradients were clipped to after each recorded round, where clipping adapts; NaN elsewhere."""
+        return self._measure("threshold")
+
+    @property
     def train_loss(self) -> Array:
         """Of a network; NaN of any other problem."""
         return self._measure("train_loss")

@@ -25,13 +25,12 @@ from fastldp.privacy.budget import Budget
 from fastldp.problems.composite import Composite
 from fastldp.problems.linear import Problem
 from fastldp.problems.mlp import MLP
-from fastldp.problems.prior import Prior
 from fastldp.problems.weighting import UNIFORM
 from fastldp.regularizers import Regularizer
 from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_delta, warn_of_dominance, warn_of_sampler
 from fastldp.sweeping.agenda import Shape, shape_of
 from fastldp.sweeping.document import Document, Table
-from fastldp.sweeping.making import LOSSES, METHODS, REGULARIZERS, kind_of, made, parameters_of
+from fastldp.sweeping.making import LOSSES, METHODS, PARTS, REGULARIZERS, kind_of, made, parameters_of
 from fastldp.sweeping.setting import (
     FROM_OS,
     Card,
@@ -260,8 +259,9 @@ class _Reader:
             for choice in table.choices(method_keys(kinds.values())):
                 kind = kinds[choice.pop("name", "PrimalDual")]
                 with table.blame():
-                    if isinstance(choice.get("prior"), dict):
-                        choice["prior"] = self._prior(table, choice["prior"])
+                    for name in PARTS:
+                        if isinstance(choice.get(name), dict):
+                            choice[name] = self._of_method(table, name, choice[name])
                     if "rounds" in choice:
                         horizons = self._horizons([choice.pop("rounds")])
                     else:
@@ -307,11 +307,11 @@ class _Reader:
         with table.blame("name"):
             return made(kind, choice)
 
-    def _prior(self, table: Table, values: dict[str, Any]) -> Prior:
-        inner = Table(self.document, (*table.path, "prior"), values)
+    def _of_method(self, table: Table, name: str, values: dict[str, Any]) -> Any:
+        """A parameter of a method that is a table."""
+        inner = Table(self.document, (*table.path, name), values)
         with inner.blame():
-            prior: Prior = self._made(inner, Prior, values)
-        return prior
+            return self._made(inner, PARTS[name], values)
 
     def _part(self, table: Table, key: str, value: Any, known: dict[str, Any], base: type, default: str) -> Any:
         """A loss or a regularizer: its name, or a table of its name and parameters; from outside by ``module:name``."""

@@ -195,6 +195,8 @@ def _leg(run: Pending, lane: Lane, checkpoint: Array | None, seconds: float) -> 
     outcome = DIVERGED if failed else COMPLETED if checkpoint is None else RUNNING
     reached = slice(0, int(np.searchsorted(runs.timetable.rounds, end, side="right")))
     columns = {"consensus": runs.consensus[row, reached], "distance": runs.relative_distance[row, reached]}
+    if runs.schedule.adapting is not None:
+        columns["threshold"] = runs.threshold[row, reached]
     models = runs.means[row, reached]
     if run.setting.wanted.objective:
         columns |= measured(models, runs.problem.measures, runs.problem.measure)

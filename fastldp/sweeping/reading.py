@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fastldp import html
 from fastldp.errors import ArgumentError, MissingExtraError
+from fastldp.measures import ACCURACY, present_name
 from fastldp.sweeping.grouping import Curve, Group, Mean, differing, groups_of, telling
 from fastldp.sweeping.layout import (
     MEASURED,
@@ -41,6 +42,11 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 MEASURES = ("optimality", *RECORDED)
+# How to have measured what was not.
+REMEDIES = {
+    "objective": "; objective = true in the table [record] has it recorded",
+    ACCURACY: "; test = 0.2 in the table [problem] has it measured on test data",
+}
 # Of a longer table the first and the last rows are shown.
 MOST_ROWS, FIRST_ROWS, LAST_ROWS = 40, 15, 5
 # These may differ between files that hold the same results.
@@ -256,10 +262,10 @@ class Results:
         """A measure that was recorded; what runs are judged by, where none is named."""
         if measure is None:
             return self._judged()
-        known_name("measure", measure, MEASURES)
+        measure = known_name("measure", present_name(measure), MEASURES)
         # Of runs that all failed nothing was recorded, which is no fault of the measure.
         if self.measures and measure not in self.measures:
-            wanted = "; objective = true in the table [record] has it recorded" if measure == "objective" else ""
+            wanted = REMEDIES.get(measure, "")
             raise ArgumentError(
                 "measure", measure, f"not recorded by these runs, use {', '.join(self.measures)}{wanted}"
             )
@@ -273,9 +279,9 @@ class Results:
         *by : str
             Parameters to group the runs by; all that tell settings apart, where none is given.
         measure : str, optional
-            ``"optimality"``, ``"consensus"``, ``"distance"``, ``"objective"``, and of networks ``"train_loss"`` or
-            ``"test_accuracy"``. Where it is not given, what the runs are judged by: the optimality, or of networks the
-            test accuracy.
+            ``"optimality"``, ``"consensus"``, ``"distance"``, ``"objective"``, of networks ``"train_loss"``, and where
+            there were test data ``"accuracy"``. Where it is not given, what the runs are judged by: the optimality, or
+            of networks the accuracy.
         over : list of str
             Parameters that are averaged over; in nothing else may the runs of a group differ.
 
@@ -400,10 +406,13 @@ class Results:
         judged = self._judged()
         heads = [*self._telling, "runs", judged, "± std", "± error"]
         means = self.means(measure=judged)
+        beside = self.means(measure=ACCURACY) if ACCURACY in self.measures and judged != ACCURACY else []
+        heads += [ACCURACY] if beside else []
         left_out = 0 if whole or len(means) <= MOST_ROWS else len(means) - FIRST_ROWS - LAST_ROWS
-        told = means[:FIRST_ROWS] + means[-LAST_ROWS:] if left_out else means
-        rows = [[*map(shown, mean.label.values()), *mean.cells()] for mean in told]
-        return heads, rows, left_out
+        rows = [[*map(shown, mean.label.values()), *mean.cells()] for mean in means]
+        if beside:
+            rows = [[*row, f"{mean.mean:.4g}"] for row, mean in zip(rows, beside, strict=True)]
+        return heads, rows[:FIRST_ROWS] + rows[-LAST_ROWS:] if left_out else rows, left_out
 
     def _judged(self) -> str:
         """What runs are compared by: networks have no optimum, so by accuracy, or else by loss."""

@@ -331,14 +331,11 @@ def _refuse_full_disk(spec: Spec, agenda: Agenda, path: Path) -> None:
 
 def bytes_of(spec: Spec, agenda: Agenda) -> int:
     """What the file will grow by: its runs and the noise of its settings; texts are compressed, checksums added."""
-    of_problem = [
-        [(len(subject.problem.measures), subject.problem.d) for subject in ground.subjects] for ground in spec.grounds
-    ]
     a_run, a_setting = np.zeros((2, len(spec.settings)), dtype=np.int64)
     for row, setting in enumerate(spec.settings):
-        measures, d = of_problem[setting.ground][setting.subject]
-        records, wanted = setting.timetable.rounds.size, setting.wanted
-        a_run[row] = 8 * ((2 + measures * wanted.objective + d * wanted.models) * records + d + 12)
+        problem = spec.grounds[setting.ground].subjects[setting.subject].problem
+        records, wanted, d = setting.timetable.rounds.size, setting.wanted, problem.d
+        a_run[row] = 8 * ((2 + len(wanted.measures(problem)) + d * wanted.models) * records + d + 12)
         a_setting[row] = 8 * setting.rounds * (setting.budget is not None) + 100
     runs = agenda.of_settings
     return int(FIXED_BYTES + (runs @ a_run + (runs > 0) @ a_setting) * (1 + 1 / PAGES_A_PARITY)) if agenda else 0

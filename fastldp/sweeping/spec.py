@@ -55,6 +55,9 @@ ROOT_KEYS = ("title", "rounds", "repetitions", "seed", *ROOT_TABLES)
 SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed", "sizes", "least")
 
 
+TEST_KEYS = ("test", "test_seed")
+
+
 class Kind(NamedTuple):
     """What a table that describes a problem has: keys that the data are laid out by, and others with their defaults."""
 
@@ -63,7 +66,7 @@ class Kind(NamedTuple):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return ("workers", *SPREAD_KEYS, *self.of_data, *self.own)
+        return ("workers", *SPREAD_KEYS, *TEST_KEYS, *self.of_data, *self.own)
 
 
 KINDS = {
@@ -351,7 +354,7 @@ class _Reader:
                     warned = warn_of_dominance(problem, outline.factors)
                 recorded, wanted = self._record(rounds, problem.n, problem.has_optimum)
                 shape = self._shape(terms, outline, recorded)
-                provenance = self._provenance(problem.fingerprint, tried.method.version)
+                provenance = self._provenance(problem.tested_fingerprint, tried.method.version)
                 for noise in noises:
                     if (rounds, noise) not in endings:
                         record = section(wanted._asdict())
@@ -385,12 +388,22 @@ class _Reader:
             with table.blame("name"):
                 raise
 
+    @contextmanager
+    def _blame_source(self, data: Table, problem: Table) -> Iterator[None]:
+        """An error of the data belongs to their table, or where they are test data to the problem's."""
+        try:
+            yield
+        except ArgumentError as error:
+            with (problem if error.argument in TEST_KEYS else data).blame():
+                raise
+
     def _subject(self, source: Source, table: Table, choice: dict[str, Any]) -> tuple[int, int, Composite]:
         """The problem of a choice, over the data it shares with others, and the numbers of both."""
         name = str(table.path[0])
         kind = KINDS[name]
         common: dict[str, Any] = {key: choice[key] for key in ("workers", *kind.of_data) if key in choice}
         spread = {key: choice[key] for key in SPREAD_KEYS if key in choice}
+        tested = {key: choice[key] for key in TEST_KEYS if key in choice}
         own: dict[str, Any] = {key: choice[key] for key in kind.own if key in choice}
         if "workers" not in choice:
             table.refuse("workers", "say how many workers share the rows")
@@ -400,19 +413,17 @@ class _Reader:
             )
         if choice.get("loss") not in (None, *losses.NAMES):
             common["loss"] = self._part(table, "loss", choice["loss"], LOSSES, losses.Loss, "logistic")
-        title = repr((name, source.parameters, plain_values(common), plain_values(spread)))
+        title = repr((name, source.parameters, plain_values(common), plain_values(spread), tested))
         ground = self.grounds.get(title)
         problem: Composite
         with table.blame():
             if ground is None:
                 images = name == "network"
-                with source.table.blame():
-                    A, b, *test = source.images() if images else source.load()
+                with self._blame_source(source.table, table):
+                    A, b, *test = source.images(**tested) if images else source.load(**tested)
                 rows, common["workers"] = self._workers(table, b, common["workers"], spread)
-                if images:
-                    problem = MLP(A[rows], b[rows], **common, **own, test=tuple(test) or None)
-                else:
-                    problem = Problem(A[rows], b[rows], **common, **own)
+                make: Any = MLP if images else Problem
+                problem = make(A[rows], b[rows], **common, **own, test=tuple(test) or None)
                 ground = self.grounds[title] = Ground(title)
             else:
                 problem = ground.subjects[0].problem.replace(**(kind.own | own))
@@ -440,7 +451,7 @@ class _Reader:
     def _described(self, choice: dict[str, Any], problem: Composite) -> dict[str, Any]:
         return {
             "workers": plain(choice["workers"]),
-            **{key: plain(choice[key]) for key in SPREAD_KEYS if key in choice},
+            **{key: plain(choice[key]) for key in (*SPREAD_KEYS, *TEST_KEYS) if key in choice},
             **problem.parameters,
             "regularizer": described(problem.regularizer),
         }

@@ -8,7 +8,7 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -19,8 +19,9 @@ from fastldp.engine import driving
 from fastldp.engine.block import NEVER, Block
 from fastldp.engine.recording import Timetable
 from fastldp.engine.runs import Lane, Runs
-from fastldp.measures import measured
+from fastldp.measures import ACCURACY, measured
 from fastldp.noise import identity
+from fastldp.problems.composite import Composite
 from fastldp.sweeping.setting import Ground, Setting
 
 Array = NDArray[np.float64]
@@ -210,8 +211,8 @@ def _leg(run: Pending, lane: Lane, checkpoint: Array | None, seconds: float) -> 
     reached = slice(0, int(np.searchsorted(runs.timetable.rounds, end, side="right")))
     columns = {"consensus": runs.consensus[row, reached], "distance": runs.relative_distance[row, reached]}
     models = runs.means[row, reached]
-    if run.setting.wanted.objective:
-        columns |= measured(models, runs.problem.measures, runs.problem.measure)
+    if names := run.setting.wanted.measures(runs.problem):
+        columns |= measured(models, names, partial(_measures, runs.problem, names))
     if run.setting.wanted.models:
         columns["models"] = models.ravel()
     if outcome == COMPLETED:
@@ -220,6 +221,10 @@ def _leg(run: Pending, lane: Lane, checkpoint: Array | None, seconds: float) -> 
         columns["memory"] = checkpoint
     message = f"the average model was not finite at round {failed:,}" if failed else ""
     return Leg(run.setting.key, run.repetition, run.done, end, outcome, message, seconds, machine(), columns)
+
+
+def _measures(problem: Composite, names: Sequence[str], x: Array) -> Mapping[str, float]:
+    return {ACCURACY: problem.accuracy(x)} if names == (ACCURACY,) else problem.measure(x)
 
 
 @lru_cache(maxsize=1)

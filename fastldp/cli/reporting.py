@@ -132,7 +132,11 @@ def _errors(run: fl.Solution, problem: fl.Problem) -> list[str]:
     start = "; 1 at the start" if _starts_at_one(run, problem) else ""
     error = f"squared distance to the optimum x*, over ‖x*‖², and between the workers{start}"
     what = [error if known else "the objective, for no optimum was found"]
-    return [*lines, *what, *(["accuracy: the share of the test data that the mean model gets right"] if tested else [])]
+    if tested:
+        what.append(
+            f"accuracy: the share of the test data that is right; one answer for all has {problem.majority:.4g}"
+        )
+    return [*lines, *what]
 
 
 def _starts_at_one(run: fl.Solution, problem: fl.Problem) -> bool:

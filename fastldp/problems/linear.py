@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,13 @@ DTYPES = ("float64", "float32")
 DATA_ALONE = ("_curvatures", "row_norms", "fingerprint")
 # Half of what gradients of rows within the row bound can be: those of the logistic loss at x = 0 are no longer.
 HALF = "half"
+
+
+class _Test(NamedTuple):
+    """Test data as they are kept: each row times −b, as those of the problem, and the share of the larger class."""
+
+    rows: Any
+    majority: float
 
 
 class Problem(Composite):
@@ -117,7 +124,7 @@ class Problem(Composite):
         if self.row_bound is not None:
             self.rows = _within(self.rows, self.row_bound)
         self._measure()
-        self._test = None if test is None else self._tested_rows(test)
+        self._test = None if test is None else self._checked_test(test)
 
     def _bound(self, gradient_bound: float | str | None) -> float | None:
         """The public B, checked; what was given is kept beside it."""
@@ -240,8 +247,7 @@ class Problem(Composite):
 
     # Test data, which no run depends on: they are no part of the fingerprint, of which its noise is made.
 
-    def _tested_rows(self, test: Any) -> Any:
-        """Test data as they are kept: each row times −b, as those of the problem."""
+    def _checked_test(self, test: Any) -> _Test:
         if self.loss.labels != SIGNS:
             remedy = f"the {self.loss.name} loss fits numbers, which have no accuracy; leave it out"
             raise ArgumentError("test", "(A, b)", f"{remedy}, or take a loss of labels ±1, as the logistic")
@@ -255,7 +261,8 @@ class Problem(Composite):
             raise DataError("test", f"{labels.size} labels", f"its A has {rows.shape[0]} rows; give one label a row")
         if rows.shape[1] != self.d:
             raise DataError("test", rows.shape, f"A has {self.d} columns; give test data of the same features")
-        return _times(rows, -labels)
+        positive = np.count_nonzero(labels > 0) / labels.size
+        return _Test(_times(rows, -labels), max(positive, 1 - positive))
 
     @property
     def tested(self) -> bool:
@@ -264,7 +271,7 @@ class Problem(Composite):
 
     @cached_property
     def tested_fingerprint(self) -> str:
-        return self.fingerprint if self._test is None else _digest(self.fingerprint, self._test)
+        return self.fingerprint if self._test is None else _digest(self.fingerprint, self._test.rows)
 
     def accuracy(self, x: ArrayLike, A: Any = None, b: ArrayLike | None = None) -> float:
         """The share of samples whose label is the sign of aᵀx; where that is exactly zero, it is wrong.
@@ -291,13 +298,20 @@ class Problem(Composite):
         (1.0, 0.5)
         """
         x = vector("x", x, self.d, f"give {self.d} finite numbers")
-        rows = self._test
-        if A is not None or b is not None:
-            rows = self._tested_rows((A, b))
-        if rows is None:
-            raise ArgumentError("test", None, "there are no test data; give A and b, or Problem(..., test=(A, b))")
+        rows = (self._known_test if A is None and b is None else self._checked_test((A, b))).rows
         with np.errstate(over="ignore", invalid="ignore"):  # of a model that diverged
             return int(np.count_nonzero(rows @ x < 0)) / int(rows.shape[0])
+
+    @property
+    def majority(self) -> float:
+        """The accuracy of always giving the label that most of the test data have: what a model has to exceed."""
+        return self._known_test.majority
+
+    @property
+    def _known_test(self) -> _Test:
+        if self._test is None:
+            raise ArgumentError("test", None, "there are no test data; give A and b, or Problem(..., test=(A, b))")
+        return self._test
 
     # The constants of the stacked f(x₁..xₙ) = Σ wᵢ fᵢ(xᵢ): each worker's, times its weight.
 

@@ -133,9 +133,8 @@ def _errors(run: fl.Solution, problem: fl.Problem) -> list[str]:
     error = f"squared distance to the optimum x*, over ‖x*‖², and between the workers{start}"
     what = [error if known else "the objective, for no optimum was found"]
     if tested:
-        what.append(
-            f"accuracy: the share of the test data that is right; one answer for all has {problem.majority:.4g}"
-        )
+        larger = f"the larger class has {problem.majority:.4g}"
+        what.append(f"accuracy: the share of the test data that is right; {larger}")
     return [*lines, *what]
 
 

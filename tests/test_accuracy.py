@@ -32,7 +32,7 @@ def naive_accuracy(rows: Any, labels: Any, x: Any) -> float:
     """Row by row; what is on the boundary is wrong."""
     dense = rows.toarray() if sparse.issparse(rows) else rows
     right = [b * sum(a * c for a, c in zip(row, x, strict=True)) > 0 for row, b in zip(dense, labels, strict=True)]
-    return sum(right) / len(right)
+    return float(sum(right) / len(right))
 
 
 @pytest.mark.parametrize("loss", ["logistic", fl.SmoothedHinge(0.5)])

@@ -52,6 +52,14 @@ class Mean:
         return [f"{self.runs:,}", f"{self.mean:.4g}", f"{self.std:.3g}", f"{self.error:.2g}"]
 
 
+class Failure(NamedTuple):
+    """A setting whose runs failed, and why."""
+
+    label: dict[str, Any]
+    runs: int
+    reason: str
+
+
 @dataclass(frozen=True, eq=False)
 class Curve:
     """An error along the rounds, of a group of runs."""

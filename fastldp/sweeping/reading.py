@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from fastldp import html
 from fastldp.errors import ArgumentError, MissingExtraError
 from fastldp.measures import ACCURACY, present_name
-from fastldp.sweeping.grouping import Curve, Group, Mean, differing, groups_of, telling
+from fastldp.sweeping.grouping import Curve, Failure, Group, Mean, differing, groups_of, telling
 from fastldp.sweeping.layout import (
     MEASURED,
     OUTCOMES,
@@ -31,7 +32,7 @@ from fastldp.sweeping.merging import Merged
 from fastldp.sweeping.parameters import Parameter, matches, refuse_unknown_texts, shown
 from fastldp.sweeping.run import Loaded, Run
 from fastldp.sweeping.store import files_of
-from fastldp.sweeping.work import COMPLETED, RUNNING
+from fastldp.sweeping.work import COMPLETED, FAILED, RUNNING
 from fastldp.validation import known_name
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ REMEDIES = {
 }
 # Of a longer table the first and the last rows are shown.
 MOST_ROWS, FIRST_ROWS, LAST_ROWS = 40, 15, 5
+# So many settings are named that failed for one reason.
+MOST_NAMED = 5
 # These may differ between files that hold the same results.
 OF_THE_MAKING = ("session", "seconds")
 
@@ -376,7 +379,7 @@ class Results:
         return xarray.Dataset(data, coords={name: ("run", table[name]) for name in kept})
 
     def summary(self, *, whole: bool = False) -> str:
-        """Outcomes, what varies, and the mean final error of each setting, as an aligned table.
+        """Outcomes, what varies, the mean final error of each setting as an aligned table, and why settings failed.
 
         Parameters
         ----------
@@ -394,7 +397,39 @@ class Results:
         lines = ["  " + "  ".join(map(str.rjust, row, widths)) for row in (heads, *rows)]
         if left_out:
             lines.insert(1 + FIRST_ROWS, f"  ... {left_out:,} more ...")
-        return "\n".join([*([warning] if warning else []), self._counts(), "", *lines])
+        return "\n".join([*([warning] if warning else []), self._counts(), "", *lines, *self._told_failures(whole)])
+
+    def _told_failures(self, whole: bool) -> list[str]:
+        """Each reason with the settings that failed for it."""
+        by_reason: dict[str, list[Failure]] = {}
+        for failure in self.failures():
+            by_reason.setdefault(failure.reason, []).append(failure)
+        lines = ["", "failed"] if by_reason else []
+        for reason, failures in by_reason.items():
+            count = f"{len(failures):,} setting{'s' * (len(failures) != 1)}"
+            lines.append(f"  {count}, {sum(failure.runs for failure in failures):,} runs: {reason}")
+            told = failures if whole else failures[:MOST_NAMED]
+            lines += [f"    {', '.join(f'{k}={shown(v)}' for k, v in one.label.items())}" for one in told if one.label]
+            if len(failures) > len(told):
+                lines.append(f"    ... {len(failures) - len(told):,} more ...")
+        return lines
+
+    def failures(self) -> list[Failure]:
+        """The settings with runs that failed, and why; resuming with ``retry=True`` tries them again.
+
+        Returns
+        -------
+        list of Failure
+            One a setting and reason, with its `label`, `runs` and `reason`.
+        """
+        rows = self._rows[self._outcomes == FAILED]
+        settings, messages = self._loaded.numbers("setting"), self._loaded.rows("runs", "message")
+        found = Counter((int(settings[row]), bytes(messages.row(row)).decode()) for row in rows.tolist())
+        parameters, names = self._loaded.parameters, self._telling if found else []
+        return [
+            Failure({name: parameters[name].of(setting) for name in names}, runs, reason)
+            for (setting, reason), runs in found.items()
+        ]
 
     def _counts(self) -> str:
         there = {name: int((self._outcomes == name).sum()) for name in OUTCOMES}

@@ -133,6 +133,11 @@ def _complete(
             block.carry_on(done, [run.checkpoint for run in pending if run.checkpoint is not None])
         _advance(block, min(limit, done + most), seconds, threads, stop)
     except Exception as error:  # it is kept with the runs it befell, and the sweep goes on
+        apart = _by_setting(pending)
+        if len(apart) > 1:  # runs do not depend on who is beside them: only those of the setting at fault fail
+            for mine in apart.values():
+                _complete(ground, mine, batch, seconds=seconds, threads=threads, stop=stop, most=most)
+            return
         message = f"{type(error).__name__}: {error}"
         for run in pending:
             ledgers.setdefault(run.setting.key, None)
@@ -152,9 +157,7 @@ def _complete(
 
 def _lanes(ground: Ground, pending: Sequence[Pending]) -> tuple[list[Lane], int]:
     """The runs of a block, and the round until which memory allows them to be recorded."""
-    by_setting: dict[str, list[Pending]] = {}
-    for run in pending:
-        by_setting.setdefault(run.setting.key, []).append(run)
+    by_setting = _by_setting(pending)
     begin, window = pending[0].done, max(1, MOST_BYTES // (8 * len(pending) * ground.subjects[0].problem.d))
     # All end where the first of them has recorded all it may.
     end = min(_last(mine[0].setting.timetable, begin, window) for mine in by_setting.values())
@@ -169,6 +172,13 @@ def _lanes(ground: Ground, pending: Sequence[Pending]) -> tuple[list[Lane], int]
         runs = Runs(problem, schedule, start, keys, _between(setting.timetable, begin, end), optimum)
         places |= {(key, run.repetition): Lane(runs, row) for row, run in enumerate(mine)}
     return [places[run.setting.key, run.repetition] for run in pending], end
+
+
+def _by_setting(pending: Sequence[Pending]) -> dict[str, list[Pending]]:
+    found: dict[str, list[Pending]] = {}
+    for run in pending:
+        found.setdefault(run.setting.key, []).append(run)
+    return found
 
 
 def _last(timetable: Timetable, begin: int, window: int) -> int:

@@ -19,7 +19,7 @@ Integers = NDArray[np.int64]
 
 
 class HeldOut(NamedTuple):
-    """Rows to learn from and rows to test on, each in ascending order."""
+    """Rows to learn from and rows to test on, each in ascending order; `hold_out` makes it."""
 
     train: Integers
     test: Integers

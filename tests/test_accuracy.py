@@ -104,6 +104,22 @@ def test_no_run_depends_on_test_data(repetitions: int) -> None:
     assert len({one.tested_fingerprint for one in (tested, others, make())}) == 3
 
 
+def test_no_run_of_a_network_depends_on_test_images_but_for_its_key() -> None:
+    images, labels = np.random.default_rng(0).random((24, 4)), np.arange(24) % 2
+    runs = [
+        fl.solve(
+            fl.MLP(images, labels, hidden=2, workers=2, clip=1.0, test=test),
+            BUDGET,
+            rounds=4,
+            algorithm=fl.PrimalDual(step=0.1),
+            seed=1,
+            common_noise=True,
+        )
+        for test in (None, (images[:5], labels[:5]))
+    ]
+    np.testing.assert_array_equal(runs[0].workers, runs[1].workers)
+
+
 def test_accuracy_is_in_a_solution_its_file_and_its_picture(tmp_path: Path) -> None:
     problem = make(test=(OTHERS, LABELS))
     run = fl.solve(problem, BUDGET, rounds=9, repetitions=3, seed=2, record=[2, 9])
@@ -250,6 +266,9 @@ def test_a_test_file_is_read_as_the_training_file_was(tmp_path: Path) -> None:
         (tmp_path / "test").write_text(text)
         rows, found = read_test_file(tmp_path / "test", 3, like=tmp_path / "train")
         assert (rows.toarray().tolist(), found.tolist()) == (expected, labels)
+    (tmp_path / "from_zero").write_text("1 0:1 2:2\n2 1:1\n")
+    (tmp_path / "test").write_text("2 1:5\n")
+    assert read_test_file(tmp_path / "test", 3, like=tmp_path / "from_zero")[0].toarray().tolist() == [[0, 5, 0]]
     (tmp_path / "test").write_text("3 1:1\n")
     with pytest.raises(ArgumentError, match=r"^test = array\(\[3.\]\): labels that the training data do not have"):
         read_test_file(tmp_path / "test", 3, like=tmp_path / "train")

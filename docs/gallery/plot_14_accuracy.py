@@ -2,8 +2,8 @@
 Error and accuracy
 ==================
 
-How near a private model is to the optimum, and how many samples it gets right that it has not seen: rows held out before
-the others are spread over workers.
+How near a private model is to the optimum, and how many samples it gets right that it has not seen: rows held out
+before the others are spread over workers.
 """
 
 import fastldp as fl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,14 @@ from scipy import sparse
 
 from fastldp.datasets.dataset import two_classes
 from fastldp.datasets.files import read_file
+from fastldp.datasets.libsvm import read_libsvm
 from fastldp.errors import ArgumentError
 from fastldp.validation import integer, real
 
 Integers = NDArray[np.int64]
+
+# Files that say how many columns they have.
+TABLES = (".csv", ".npz")
 
 
 class HeldOut(NamedTuple):
@@ -70,12 +74,21 @@ def read_test_file(
     """Rows and labels of a file to test on, as wide as the training data; `like` is the file those came from."""
     if not Path(path).is_file():
         raise ArgumentError("test", os.fspath(path), "there is no such file; give one, or a share of the rows, as 0.2")
-    data = read_file(path, label=label if Path(path).suffix == ".csv" else None)
-    if Path(path).suffix == ".npz":
+    kind, of_like = Path(path).suffix, None if like is None else Path(like).suffix
+    if kind == ".npz":
+        data = read_file(path)
         return data.A, data.b
-    # Which of two kinds of labels is +1, the training data say: one of them may be missing here.
-    kinds = None if like is None or Path(like).suffix == ".npz" else np.unique(read_file(like, label=label).b)
-    return as_wide(data.A, features), two_classes(data.b, others=True) if kinds is None else _named(data.b, kinds)
+    # Which of two labels is +1, and whether columns count from 0, the training data say: some may be missing here.
+    from_zero: bool | Literal["auto"] = "auto"
+    kinds = None
+    if like is not None and of_like not in TABLES:
+        train = read_libsvm(like, zero_based=True)
+        kinds, from_zero = train.b, train.A.shape[1] == features
+    elif like is not None and of_like == ".csv":
+        kinds = read_file(like, label=label).b
+    data = read_file(path, label=label) if kind == ".csv" else read_libsvm(path, zero_based=from_zero)
+    labels = two_classes(data.b, others=True) if kinds is None else _named(data.b, np.unique(kinds))
+    return as_wide(data.A, features), labels
 
 
 def _named(labels: NDArray[np.float64], kinds: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.sweeping.parameters import Parameter
+from fastldp.sweeping.parameters import Parameter, shown
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -58,6 +58,11 @@ class Failure(NamedTuple):
     label: dict[str, Any]
     runs: int
     reason: str
+
+    @property
+    def setting(self) -> str:
+        """What tells it from the others, in words."""
+        return ", ".join(f"{name}={shown(value)}" for name, value in self.label.items() if value is not None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -409,7 +409,7 @@ class Results:
             count = f"{len(failures):,} setting{'s' * (len(failures) != 1)}"
             lines.append(f"  {count}, {sum(failure.runs for failure in failures):,} runs: {reason}")
             told = failures if whole else failures[:MOST_NAMED]
-            lines += [f"    {', '.join(f'{k}={shown(v)}' for k, v in one.label.items())}" for one in told if one.label]
+            lines += [f"    {one.setting}" for one in told if one.setting]
             if len(failures) > len(told):
                 lines.append(f"    ... {len(failures) - len(told):,} more ...")
         return lines

@@ -32,6 +32,11 @@ class ArgumentError(FastLDPError, ValueError):
         super().__init__(f"{argument} = {shown(value)}: {remedy}")
         self.argument = argument
 
+    def said_of(self, argument: str) -> FastLDPError:
+        """The same of the argument by which the value came here."""
+        text = argument + str(self).removeprefix(self.argument)
+        return _restored(type(self), (text,), self.__dict__ | {"argument": argument})
+
 
 class DataError(ArgumentError):
     """Rows, labels or shards that do not make a problem."""

@@ -48,17 +48,20 @@ def require_format(path: str | os.PathLike[str]) -> None:
     known_name("plot", ending, sorted(FigureCanvasBase.get_supported_filetypes()))
 
 
-def plot_solution(solution: Solution, ax: Axes | None = None, *, label: str = "") -> Axes:
-    """The mean error along the rounds, with one standard deviation either side, on a logarithmic axis.
+def plot_solution(solution: Solution, ax: Axes | None = None, *, label: str = "", measure: str | None = None) -> Axes:
+    """The mean error along the rounds, with one standard deviation either side, on a logarithmic axis; or a measure.
 
-    Of a network, which has no optimum, the last of its measures: the test accuracy, or else the train loss. On axes
+    Of a network, which has no optimum, the last of its measures: the accuracy, or else the train loss. On axes
     that have curves already the next colours are taken, and names that are not taken yet.
     """
+    if measure is not None:
+        known_name("measure", measure, (*solution.measures,))
+    elif solution.is_of_network:
+        measure = [*solution.measures][-1]
     ax = axes(ax)
     first, named = curves_on(ax), _namer(label, names_on(ax))
-    judged = [name for name in solution.measures if name != "objective"]
-    if judged:
-        name, values = judged[-1].replace("_", " "), solution.measures[judged[-1]]
+    if measure is not None:
+        name, values = measure.replace("_", " "), solution.measures[measure]
         band(ax, solution.rounds, values.mean(axis=0), values.std(axis=0), f"C{first}", named(f"{name} (mean ± std)"))
         ax.set_ylabel(name)
     else:
@@ -73,7 +76,7 @@ def plot_solution(solution: Solution, ax: Axes | None = None, *, label: str = ""
         ax.set_ylabel("error")
     ax.set_xlabel("communication round")
     ax.grid(True, which="major", alpha=0.3)
-    if not judged or label or first:
+    if measure is None or label or first:
         ax.legend(frameon=False)
     return ax
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -12,7 +13,19 @@ from numpy.typing import NDArray
 from fastldp import blas
 
 Array = NDArray[np.float64]
+
+# What is measured on test data.
+ACCURACY = "accuracy"
+# What measures were called once.
+FORMER_NAMES = {"test_accuracy": ACCURACY}
 Measure = Callable[[Array], Mapping[str, float]]
+
+
+def present_name(name: str) -> str:
+    """What a measure is called today; who asks by a former name is told."""
+    if name in FORMER_NAMES:
+        warnings.warn(f"{name} is now called {FORMER_NAMES[name]}", DeprecationWarning, stacklevel=3)
+    return FORMER_NAMES.get(name, name)
 
 
 def measured(models: Array, names: Sequence[str], measure: Measure) -> dict[str, Array]:
@@ -64,12 +77,15 @@ class Measures(Mapping[str, Array]):
         return self._values is not None or not self._threads
 
     def __getitem__(self, name: str) -> Array:
-        if name not in self._names:
+        if name not in self._names and (name := present_name(name)) not in self._names:
             raise KeyError(name)
         if self._values is None:
             with nullcontext() if self._threads else blas.one_thread():
                 self._values = measured(self._models, self._names, self._measure)
         return self._values[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names  # without computing it
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)

@@ -18,7 +18,7 @@ from fastldp import disk, html
 from fastldp.archives import digest_of, read_arrays
 from fastldp.engine.recording import some_of
 from fastldp.errors import ArgumentError, FileFormatError
-from fastldp.measures import Measures
+from fastldp.measures import ACCURACY, FORMER_NAMES, Measures
 from fastldp.privacy.ledger import Ledger
 from fastldp.privacy.statement import SECRET
 
@@ -126,8 +126,8 @@ class Solution:
     seconds: float
     description: str
     measures: Measures
-    """What else is measured of x̄, by name, (repetitions, records) each: ``"objective"``, and of a network
-    ``"train_loss"`` and ``"test_accuracy"``. Computed when first asked for."""
+    """What else is measured of x̄, by name, (repetitions, records) each: ``"objective"``, of a network
+    ``"train_loss"``, and where there are test data ``"accuracy"``. Computed when first asked for."""
     thresholds: Array | None = None
     """(repetitions, records): C after each recorded round, where clipping adapts."""
     counts: Array | None = None
@@ -147,6 +147,13 @@ class Solution:
     def objective(self) -> Array:
         """(repetitions, records): the objective at x̄; computed when first asked for."""
         return self.measures["objective"]
+
+    @property
+    def accuracy(self) -> Array:
+        """(repetitions, records): the share of the test data that x̄ gets right; computed when first asked for."""
+        if ACCURACY not in self.measures:
+            raise ArgumentError("test", None, "there were no test data; give the problem test=(A, b)")
+        return self.measures[ACCURACY]
 
     def summary(self) -> str:
         """The errors along the rounds and the ledger, as an aligned table."""
@@ -204,19 +211,24 @@ class Solution:
         """What there is to show of these records."""
         measures, optimality = self.measures.at(shown), self.optimality[:, shown]
         consensus = _Column("consensus", 10, self.consensus[:, shown], _mean(3))
-        own = [name for name in measures if name != "objective"]
-        if own:  # a problem that is judged by these has no optimum
-            judged = own if measured else []
-            return [*(_Column(name, max(10, len(name)), measures[name], _mean(4)) for name in judged), consensus]
+        own = [name for name in measures if name != "objective"] if measured else []
+        judged = [_Column(name, max(10, len(name)), measures[name], _mean(4)) for name in own]
+        if self.is_of_network:  # which has no optimum
+            return [*judged, consensus]
         errors = [
             _Column("optimality", 11, optimality, _mean(4)),
             _Column("± std", 9, optimality, lambda values: f"{values.std():.3g}"),
             consensus,
             _Column("distance", 9, self.distance[:, shown], _mean(4)),
         ]
-        return [*errors, _Column("objective", 10, measures["objective"], _mean(6))] if measured else errors
+        return [*errors, _Column("objective", 10, measures["objective"], _mean(6)), *judged] if measured else errors
 
-    def plot(self, ax: Axes | None = None, *, label: str = "") -> Axes:
+    @property
+    def is_of_network(self) -> bool:
+        """Whether it is of a network, which has no optimum and is judged by accuracy and loss."""
+        return "train_loss" in self.measures
+
+    def plot(self, ax: Axes | None = None, *, label: str = "", measure: str | None = None) -> Axes:
         """The mean error along the rounds with one standard deviation either side; `label` names the run in legends.
 
         Parameters
@@ -225,6 +237,8 @@ class Solution:
             Where to draw; new axes where it is not given.
         label : str
             What the run is called in legends.
+        measure : str, optional
+            One of `measures` to draw, as ``"accuracy"``, in place of the error.
 
         Returns
         -------
@@ -233,7 +247,7 @@ class Solution:
         """
         from fastldp.figures import plot_solution
 
-        return plot_solution(self, ax, label=label)
+        return plot_solution(self, ax, label=label, measure=measure)
 
     def save(self, path: str | os.PathLike[str], *, keep_seed: bool = False) -> None:
         """Write everything but the seed to one .npz file, whole or not at all; `fastldp.load` reads it.
@@ -327,7 +341,8 @@ def _restored(arrays: dict[str, NDArray[Any]]) -> Solution:
         raise ValueError("its content has another digest than was saved with it")
     _refuse_misfits(arrays)
     ledger = {name.removeprefix(LEDGER): _plain(value) for name, value in arrays.items() if name.startswith(LEDGER)}
-    measures = {name.removeprefix(MEASURE): value for name, value in arrays.items() if name.startswith(MEASURE)}
+    kept = {name.removeprefix(MEASURE): value for name, value in arrays.items() if name.startswith(MEASURE)}
+    measures = {FORMER_NAMES.get(name, name): value for name, value in kept.items()}
     watched = {name: arrays[name] if header["watched"] else None for name in WATCHED}
     outcome, round_, message = header["status"]
     return Solution(

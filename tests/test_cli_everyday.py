@@ -220,7 +220,7 @@ def test_plot_averages_over_what_it_is_told(files: Path, capsys: pytest.CaptureF
     assert main(["plot", "s.h5", "--by", "rounds"]) == 2
     assert "these runs differ in step too" in capsys.readouterr().err
     assert main(["plot", "s.h5", "--by", "rounds", "--over", "step"]) == 0
-    assert main(["plot", "s.h5", "--measure", "test_accuracy"]) == 2
+    assert main(["plot", "s.h5", "--measure", "accuracy"]) == 2
     assert "not recorded by these runs, use optimality, consensus, distance" in capsys.readouterr().err
 
 

@@ -35,7 +35,7 @@ MADE_FOR_USERS = {
     "Sensitivity",
     "Audit",
 }
-MADE_FOR_USERS |= {"Results", "Run", "Report", "Forecast", "Dataset", "Images", "Sample"}
+MADE_FOR_USERS |= {"Results", "Run", "Report", "Forecast", "Dataset", "Images", "Sample", "HeldOut"}
 
 
 def public_names() -> Iterator[str]:

@@ -381,22 +381,22 @@ def test_measures_are_recorded_saved_and_sent(tmp_path: Path) -> None:
     images, labels = data(seed=3)
     problem = make(regularizer=G, test=(images[:20], labels[:20]))
     run = fl.solve(problem, BUDGET, rounds=6, algorithm=fl.PrimalDual(step=0.8), repetitions=2, seed=1, record=[2, 6])
-    assert list(run.measures) == ["objective", "train_loss", "test_accuracy"]
+    assert list(run.measures) == ["objective", "train_loss", "accuracy"]
     x = run.means[1, 0]
-    assert run.measures["test_accuracy"][1, 0] == naive.accuracy(WIDTHS, images[:20], labels[:20].astype(float), x)
+    assert run.measures["accuracy"][1, 0] == naive.accuracy(WIDTHS, images[:20], labels[:20].astype(float), x)
     assert run.measures["train_loss"][1, 0] == problem.train_loss(x)
     assert run.objective[1, 0] == problem.objective(x)
     with pytest.raises(KeyError):
-        run.measures["accuracy"]
+        run.measures["precision"]
     run.save(tmp_path / "run.npz")
     for other in (fl.load(tmp_path / "run.npz"), pickle.loads(pickle.dumps(run))):
         assert dict(other.measures).keys() == dict(run.measures).keys()
         for name in run.measures:
             np.testing.assert_array_equal(other.measures[name], run.measures[name])
     summary = run.summary()
-    assert "test_accuracy" in summary
+    assert "accuracy" in summary
     assert "optimality" not in summary
-    assert run.plot().get_ylabel() == "test accuracy"
+    assert run.plot().get_ylabel() == "accuracy"
 
 
 def test_bytes_are_scaled_and_images_flattened() -> None:
@@ -471,7 +471,7 @@ def test_solves_that_need_more_than_was_given() -> None:
     with pytest.raises(fl.errors.UnboundedGradientError, match="^clip = None: "):
         fl.solve(problem, BUDGET, rounds=2, algorithm=fl.PrimalDual(step=1.0))
     with pytest.raises(fl.errors.ArgumentError, match="test = None: there are no test images"):
-        problem.test_accuracy(problem.start())
+        problem.accuracy(problem.start())
     with pytest.raises(fl.errors.OptimumError):
         problem.optimum()
     with pytest.raises(fl.errors.ArgumentError, match="^problem = MLP"):
@@ -499,7 +499,7 @@ def test_a_network_learns_the_digits() -> None:
         test=(test.images, test.labels),
     )
     run = fl.solve(problem, rounds=200, algorithm=fl.PrimalDual(step=1.0), record=[1, 200])
-    accuracy = run.measures["test_accuracy"][0]
+    accuracy = run.measures["accuracy"][0]
     assert accuracy[0] < 0.2
     assert accuracy[1] > 0.5
 
@@ -550,14 +550,14 @@ def test_a_sweep_over_networks_has_the_numbers_of_solves(tmp_path: Path) -> None
     run = fl.solve(problem, BUDGET, rounds=6, algorithm=fl.PrimalDual(step=0.8), repetitions=2, seed=5)
     stored = found.where(clip=0.8, rounds=6)[1]
     np.testing.assert_array_equal(stored.x, run.x[1])
-    np.testing.assert_array_equal(stored.test_accuracy, run.measures["test_accuracy"][1])
+    np.testing.assert_array_equal(stored.accuracy, run.measures["accuracy"][1])
     np.testing.assert_array_equal(stored.train_loss, run.measures["train_loss"][1])
     assert np.isnan(stored.optimality).all()
-    assert "test_accuracy" in found.summary()
+    assert "accuracy" in found.summary()
     assert stored.ledger is not None
     assert run.ledger is not None
     assert stored.ledger.spent_rho == pytest.approx(run.ledger.spent_rho, rel=1e-12)
-    assert found.where(rounds=6).curves(measure="test_accuracy")[0].values.shape == (2, 6)
+    assert found.where(rounds=6).curves(measure="accuracy")[0].values.shape == (2, 6)
 
 
 def test_a_sweep_goes_on_in_the_middle_of_a_network(tmp_path: Path) -> None:
@@ -567,7 +567,7 @@ def test_a_sweep_goes_on_in_the_middle_of_a_network(tmp_path: Path) -> None:
     fl.sweep(SWEEP, tmp_path / "pieces.h5", given=given, leg_seconds=1e-9)
     whole, pieces = fl.results(tmp_path / "whole.h5"), fl.results(tmp_path / "pieces.h5")
     assert whole.digest() == pieces.digest()
-    assert np.isnan(whole.table()["test_accuracy"]).all()
+    assert np.isnan(whole.table()["accuracy"]).all()
 
 
 def test_a_sweeps_images_need_a_network(tmp_path: Path) -> None:
@@ -589,7 +589,7 @@ def test_images_can_be_held_out_of_the_training_set(tmp_path: Path) -> None:
     assert isinstance(found, fl.MLP)
     directly = fl.MLP(images, labels, hidden=9, workers=3, test=(images[-13:], labels[-13:]))
     for x in np.random.default_rng(0).standard_normal((50, found.d)):
-        assert found.test_accuracy(x) == directly.test_accuracy(x)
+        assert found.accuracy(x) == directly.accuracy(x)
     rows, _ = fl.datasets.sample(labels[:-13], 3, "label", sizes=[10, 8, 6], share=0.5)
     np.testing.assert_array_equal(np.sort(found.classes_of_rows[found.counted > 0]), np.sort(labels[rows]))
     for number, message in ((62, "hold out fewer"), (0, "whole number ≥ 1")):

@@ -323,7 +323,7 @@ def test_the_search_has_the_noise_of_the_figure_and_other_seeds_and_images() -> 
     assert isinstance(tested, fl.MLP)
     assert isinstance(held_out, fl.MLP)
     x = held_out.start()
-    assert tested.test_accuracy(x) != held_out.test_accuracy(x) == directly.test_accuracy(x)
+    assert tested.accuracy(x) != held_out.accuracy(x) == directly.accuracy(x)
 
 
 def test_tables_say_what_did_not_hold() -> None:
@@ -422,7 +422,7 @@ def test_the_network_is_searched_and_drawn_and_made_once(
     # The reported runs have what the search found best.
     with (folder / "fig3-search.csv").open(newline="") as file:
         tried = [row for row in csv.DictReader(file) if float(row["epsilon"]) > 5]
-    best = max(tried, key=lambda row: float(row["test_accuracy"]))
+    best = max(tried, key=lambda row: float(row["accuracy"]))
     assert best["step"] == "0.5" or f"step = {float(best['step']):g}" in shown
     found = fl.results(folder / "fig3.h5").where(epsilon=1)
     assert found.parameters["clip"] == [float(best["clip"])]

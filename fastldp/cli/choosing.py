@@ -7,10 +7,13 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from scipy import sparse
+
 import fastldp as fl
 from fastldp.cli import options
 from fastldp.datasets.dataset import Dataset, two_classes
 from fastldp.datasets.generated import STAND_INS
+from fastldp.datasets.testing import hold_out, read_test_file
 from fastldp.kernels.formulas import is_ours
 from fastldp.losses import SIGNS, Loss
 from fastldp.methods import ALLOCATIONS
@@ -128,7 +131,20 @@ def data_of(arguments: argparse.Namespace) -> Dataset:
     return Dataset(rows_of(data.A[:rows]), two_classes(b) if _loss(arguments).labels == SIGNS else b, name)
 
 
-def problem_of(arguments: argparse.Namespace, data: Dataset) -> fl.Problem:
+def tested(data: Dataset, arguments: argparse.Namespace) -> tuple[Dataset, tuple[Any, Any] | None]:
+    """The data without what is held out of them, and test data: a share of the rows, or those of another file."""
+    wish = arguments.test
+    if wish is None:
+        return data, None
+    if isinstance(wish, float):
+        train, test = hold_out(data.b.size, wish)
+        return Dataset(data.A[train], data.b[train], data.name), (data.A[test], data.b[test])
+    like = None if arguments.data in GENERATED else arguments.data
+    A, b = read_test_file(wish, data.A.shape[1], label=arguments.label, like=like)
+    return data, (rows_of(A, dense=not sparse.issparse(data.A)), b)
+
+
+def problem_of(arguments: argparse.Namespace, data: Dataset, test: tuple[Any, Any] | None = None) -> fl.Problem:
     return fl.Problem(
         data.A,
         data.b,
@@ -139,6 +155,7 @@ def problem_of(arguments: argparse.Namespace, data: Dataset) -> fl.Problem:
         row_bound=arguments.row_bound,
         gradient_bound=arguments.gradient_bound,
         weighting=arguments.weighting,
+        test=test,
     )
 
 

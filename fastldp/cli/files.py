@@ -7,6 +7,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 import fastldp as fl
@@ -33,18 +34,22 @@ def facts_of(path: Path) -> dict[str, Any]:
 
 
 def _of_solution(run: fl.Solution) -> dict[str, Any]:
-    judged = [name for name in run.measures if name != "objective"]
     # A network has no optimum.
-    name, values = (judged[-1].replace("_", " "), run.measures[judged[-1]]) if judged else ("error", run.optimality)
-    last = values[np.isfinite(values[:, -1]), -1]
+    judged = {} if run.is_of_network else {"error": run.optimality}
+    judged |= {name.replace("_", " "): run.measures[name] for name in [*run.measures][-1:] if name != "objective"}
     facts = {
         "file": "a saved solution: fastldp.load reads it, and its summary() says more",
         "solved": run.description,
         "ended": f"{run.status.message}; {len(run.workers)} repetitions",
-        name: f"{last.mean():.4g} ± {last.std():.2g} (std) at the end" if last.size else "not known at the end",
+        **{name: _at_the_end(values) for name, values in judged.items()},
         "promise": "none" if run.ledger is None else repr(run.ledger),
     }
     return facts if run.seed is None else {"secret": SECRET} | facts
+
+
+def _at_the_end(values: NDArray[np.float64]) -> str:
+    last = values[np.isfinite(values[:, -1]), -1]
+    return f"{last.mean():.4g} ± {last.std():.2g} (std) at the end" if last.size else "not known at the end"
 
 
 def _of_data(data: Any, path: Path) -> dict[str, Any]:

@@ -55,8 +55,9 @@ def _tell_results(arguments: argparse.Namespace) -> None:
         {**mean.label, "runs": mean.runs, "mean": _number(mean.mean), "std": _number(mean.std)}
         for mean in found.means()
     ]
+    failed = [{**failure.label, "runs": failure.runs, "reason": failure.reason} for failure in found.failures()]
     print(
-        json.dumps({"runs": len(found), "means": means}, default=_plain)
+        json.dumps({"runs": len(found), "means": means, "failed": failed}, default=_plain)
         if arguments.json
         else found.summary(whole=arguments.all)
     )

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--over", nargs="+", default=[], metavar="NAME", help="what to average over (repetitions alone)"
     )
-    parser.add_argument("--measure", choices=MEASURES, help="(optimality; of networks test_accuracy)")
+    parser.add_argument("--measure", choices=MEASURES, help="(optimality; of networks accuracy)")
     parser.add_argument("--where", nargs="+", default=[], metavar="NAME=VALUE", help="only these runs")
     parser.add_argument("--title", help="over the picture")
     parser.add_argument("--table", action="store_true", help="print the means as well")

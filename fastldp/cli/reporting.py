@@ -14,7 +14,9 @@ import numpy as np
 import fastldp as fl
 from fastldp.cli.terminal import program
 from fastldp.engine.recording import some_of
+from fastldp.figures import figure_of
 from fastldp.kernels import calling
+from fastldp.measures import ACCURACY
 from fastldp.privacy.statement import brief
 
 if TYPE_CHECKING:
@@ -56,15 +58,27 @@ def following(words: Sequence[str]) -> str:
 def picture(run: fl.Solution, problem: fl.Problem, name: str) -> Axes:
     """The errors along the rounds, beside where they start."""
     assert run.ledger is not None
-    axes = run.plot()
+    axes = run.plot(_upper_of_two() if ACCURACY in run.measures else None)
     # In the words of the report.
     axes.lines[0].set_label(f"error: mean ± std of {len(run.workers)}")
     axes.set_ylabel("error = distance + consensus")
     if _starts_at_one(run, problem):
         axes.axhline(1.0, color="0.5", linewidth=1, zorder=1, label="start, x = 0")
     axes.legend(frameon=False)
+    if ACCURACY in run.measures:
+        run.plot(figure_of(axes).axes[1], measure=ACCURACY)
+        axes.set_xlabel("")
     axes.set_title(f"{name}, {problem.n} workers, ({run.ledger.epsilon:g}, {run.ledger.delta:g})-LDP")
     return axes
+
+
+def _upper_of_two() -> Axes:
+    """Axes for the errors, over others for the accuracy along the same rounds."""
+    from matplotlib import pyplot
+
+    upper: Axes
+    _, (upper, _) = pyplot.subplots(2, 1, sharex=True, figsize=(6.4, 5.6), height_ratios=(2, 1), layout="constrained")
+    return upper
 
 
 def _part(name: str, *lines: str) -> str:
@@ -106,15 +120,22 @@ def _errors(run: fl.Solution, problem: fl.Problem) -> list[str]:
         return ["nothing was recorded yet"]
     known = bool(np.isfinite(run.distance).any())
     values = run.optimality if known else run.objective
-    lines = [f"{'round':>9}  {f'mean of {len(values)}':>12}  {'± std':>9}"]
+    tested = ACCURACY in run.measures
+    lines = [f"{'round':>9}  {f'mean of {len(values)}':>12}  {'± std':>9}" + (f"  {ACCURACY:>9}" if tested else "")]
     for k in some_of(run.rounds.size, ROWS):
         # Of the repetitions that came this far.
-        there = values[~np.isnan(values[:, k]), k]
+        reached = ~np.isnan(values[:, k])
+        there = values[reached, k]
         if there.size:
-            lines.append(f"{run.rounds[k]:>9,}  {there.mean():>12.4g}  {there.std():>9.2g}")
+            right = f"  {run.accuracy[reached, k].mean():>9.4g}" if tested else ""
+            lines.append(f"{run.rounds[k]:>9,}  {there.mean():>12.4g}  {there.std():>9.2g}{right}")
     start = "; 1 at the start" if _starts_at_one(run, problem) else ""
     error = f"squared distance to the optimum x*, over ‖x*‖², and between the workers{start}"
-    return [*lines, error if known else "the objective, for no optimum was found"]
+    what = [error if known else "the objective, for no optimum was found"]
+    if tested:
+        larger = f"the larger class has {problem.majority:.4g}"
+        what.append(f"accuracy: the share of the test data that is right; {larger}")
+    return [*lines, *what]
 
 
 def _starts_at_one(run: fl.Solution, problem: fl.Problem) -> bool:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import fastldp as fl
 from fastldp.cli import bounds, choosing, options, reporting
 from fastldp.cli.writing import drawn, require_picture, require_writable, written
+from fastldp.measures import ACCURACY
 from fastldp.problems.linear import HALF
 from fastldp.sweeping.setting import FROM_OS
 
@@ -28,6 +29,7 @@ examples:
   fastldp solve --row-bound 3.75 --gradient-bound half   nothing read off the data, a quarter of the noise's variance
   fastldp solve --rounds 8000 --step 0.1 --allocation static --weight 0 --data ijcnn1
   fastldp solve --data mine.csv --label sick --workers 10 --row-bound 1 --gradient-bound half   your own data
+  fastldp solve --data mine.csv --test 0.2        and how many of the rows it has not seen it gets right
   fastldp solve --data mine.svm --method ISRLDP --step 0.5 --set tail_average=100   and another method
   fastldp solve --accounting gdp --json           exact accounting, for a script
 """
@@ -35,6 +37,12 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     choosing.add_arguments(parser)
+    parser.add_argument(
+        "--test",
+        type=_share_or_file,
+        metavar="SHARE|FILE",
+        help="measure the accuracy too: on a share of the rows that is held out, as 0.2, or on those of a file",
+    )
     options.add(parser, *options.BUDGET)
     parser.add_argument("--rounds", type=int, default=3000, help="T (%(default)s)")
     parser.add_argument("--repetitions", type=int, default=20, help="independent runs (%(default)s)")
@@ -52,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     require_picture("plot", arguments.plot)
     require_writable("save", arguments.save)
     budget, method = fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting), choosing.method_of(arguments)
-    data = choosing.data_of(arguments)
-    problem = choosing.problem_of(arguments, data)
+    data, test = choosing.tested(choosing.data_of(arguments), arguments)
+    problem = choosing.problem_of(arguments, data, test)
     solution = fl.solve(
         problem,
         budget,
@@ -81,6 +89,13 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"fastldp: {solution.status.message}", file=sys.stderr)
     ended = {fl.Outcome.COMPLETED: 0, fl.Outcome.DIVERGED: 1, fl.Outcome.INTERRUPTED: 130}[solution.status.outcome]
     return ended or (0 if kept else 1)
+
+
+def _share_or_file(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _remarks(solution: fl.Solution, method: Any) -> None:
@@ -112,6 +127,7 @@ def _as_json(run: fl.Solution, found: dict[str, Any]) -> dict[str, Any]:
         "rounds": run.rounds.tolist(),
         "optimality_mean": _numbers(run.optimality.mean(axis=0)),
         "optimality_std": _numbers(run.optimality.std(axis=0)),
+        **_accuracy(run),
         "optimality_bound": lemma and [lemma["optimality_scale"] * error for error in lemma["error_bound"]],
         "theory": found,
         "seconds": run.seconds,
@@ -131,6 +147,14 @@ def _as_json(run: fl.Solution, found: dict[str, Any]) -> dict[str, Any]:
             "statement": ledger.statement(len(run.workers)),
         },
     }
+
+
+def _accuracy(run: fl.Solution) -> dict[str, Any]:
+    """Where it was measured."""
+    if ACCURACY not in run.measures:
+        return {}
+    found = run.accuracy
+    return {"accuracy_mean": _numbers(found.mean(axis=0)), "accuracy_std": _numbers(found.std(axis=0))}
 
 
 def _numbers(values: NDArray[np.float64]) -> list[float | None]:

@@ -7,12 +7,15 @@ from fastldp.datasets.idx import read_idx, read_images
 from fastldp.datasets.libsvm import read_libsvm
 from fastldp.datasets.loading import load
 from fastldp.datasets.partitioning import Sample, partition, sample
+from fastldp.datasets.testing import HeldOut, hold_out
 
 __all__ = [
     "PAPER_ROWS",
     "Dataset",
+    "HeldOut",
     "Images",
     "Sample",
+    "hold_out",
     "load",
     "partition",
     "read_file",

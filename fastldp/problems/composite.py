@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fastldp.describing import described, section
 from fastldp.errors import ArgumentError, DataError
+from fastldp.measures import ACCURACY
 from fastldp.privacy.ledger import rounding_of
 from fastldp.problems.facts import Facts
 from fastldp.problems.prior import Prior
@@ -232,14 +233,31 @@ class Composite(ABC):
     def gradient(self, x: ArrayLike) -> Vector:
         """Σ wᵢ ∇fᵢ(x): the gradient of the smooth part."""
 
+    @abstractmethod
+    def accuracy(self, x: ArrayLike) -> float:
+        """The share of the test data that a model gets right."""
+
+    @property
+    def tested(self) -> bool:
+        """Whether there are test data to measure the accuracy on."""
+        return False
+
+    @property
+    def tested_fingerprint(self) -> str:
+        """The fingerprint, and that of the test data where there are any: no run depends on these, its records do."""
+        return self.fingerprint
+
     def measure(self, x: Vector) -> Mapping[str, float]:
         """What is measured of a recorded model beside the errors, by name."""
-        return {"objective": self.objective(x)}
+        return {"objective": self.objective(x)} | self._on_test_data(x)
+
+    def _on_test_data(self, x: Vector) -> dict[str, float]:
+        return {ACCURACY: self.accuracy(x)} if self.tested else {}
 
     @property
     def measures(self) -> tuple[str, ...]:
         """The names of what `measure` gives."""
-        return ("objective",)
+        return ("objective", ACCURACY) if self.tested else ("objective",)
 
 
 def shards(rows: int, workers: int | ArrayLike) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +33,13 @@ DTYPES = ("float64", "float32")
 DATA_ALONE = ("_curvatures", "row_norms", "fingerprint")
 # Half of what gradients of rows within the row bound can be: those of the logistic loss at x = 0 are no longer.
 HALF = "half"
+
+
+class _Test(NamedTuple):
+    """Test data as they are kept: each row times −b, as those of the problem, and the share of the larger class."""
+
+    rows: Any
+    majority: float
 
 
 class Problem(Composite):
@@ -68,6 +77,9 @@ class Problem(Composite):
         ``"uniform"``, wᵢ = 1/n, as the paper has it, or ``"rows"``, wᵢ = mᵢ/M of all M rows, as federated averaging
         does: every sample then counts alike, all workers have the same sensitivity 2B/M, and a shard of few rows does
         not drown the average in its noise.
+    test : tuple of arrays, optional
+        (A, b) of other samples, to measure the accuracy of recorded models on; for losses of labels ±1. No run depends
+        on them.
 
     Examples
     --------
@@ -94,6 +106,7 @@ class Problem(Composite):
         gradient_bound: float | str | None = None,
         dtype: str = "float64",
         weighting: str = UNIFORM,
+        test: tuple[Any, ArrayLike] | None = None,
     ) -> None:
         self.loss = as_loss(loss)
         self.least_curvature = self.loss.least_curvature
@@ -102,8 +115,7 @@ class Problem(Composite):
         self._set_parameters(l2, regularizer, self._bound(gradient_bound), weighting)
         rows, labels, starts = _shards(_matrix(A, self.dtype), _labels(b, self.loss), workers)
         # A copy of its own, so that the caller may change A: labels ±1 are folded in.
-        signs = -labels if self.loss.labels == SIGNS else np.ones(labels.size)
-        self.rows = rows.multiply(signs[:, None]).tocsr() if sparse.issparse(rows) else rows * signs[:, None]
+        self.rows = _times(rows, -labels if self.loss.labels == SIGNS else np.ones(labels.size))
         """The samples, sorted by worker; each times −b where labels are ±1."""
         self.targets = labels if self.loss.labels != SIGNS else np.zeros(labels.size)
         """b; zeros where the rows have it."""
@@ -112,6 +124,7 @@ class Problem(Composite):
         if self.row_bound is not None:
             self.rows = _within(self.rows, self.row_bound)
         self._measure()
+        self._test = None if test is None else self._checked_test(test)
 
     def _bound(self, gradient_bound: float | str | None) -> float | None:
         """The public B, checked; what was given is kept beside it."""
@@ -182,6 +195,7 @@ class Problem(Composite):
         bound = other._bound(given["gradient_bound"])
         other._set_parameters(given["l2"], given["regularizer"], bound, given["weighting"])
         other.rows, other.targets, other.starts = self.rows, self.targets, self.starts
+        other._test = self._test
         other._measure()
         # What depends on the data alone is not computed again.
         other.__dict__ |= {name: self.__dict__[name] for name in DATA_ALONE if name in self.__dict__}
@@ -229,13 +243,75 @@ class Problem(Composite):
         """A digest of samples and shards: the same data give the same, on every machine."""
         # The loss says what is folded into the rows; its parameters are no part of the data.
         loss = self.loss.name if type(self.loss) in NAMES.values() else name_of(type(self.loss))
-        digest = hashlib.sha256(repr((self.rows.shape, loss)).encode())
-        rows = self.rows
-        parts = (rows.data, rows.indices, rows.indptr) if sparse.issparse(rows) else (rows,)
-        for part in (*parts, self.targets, self.starts):
-            wide = part.astype(np.int64, copy=False) if part.dtype.kind in "iu" else part
-            digest.update(wide.tobytes())
-        return digest.hexdigest()
+        return _digest(repr((self.rows.shape, loss)), self.rows, self.targets, self.starts)
+
+    # Test data, which no run depends on: they are no part of the fingerprint, of which its noise is made.
+
+    def _checked_test(self, test: Any) -> _Test:
+        if self.loss.labels != SIGNS:
+            remedy = f"the {self.loss.name} loss fits numbers, which have no accuracy; leave it out"
+            raise ArgumentError("test", "(A, b)", f"{remedy}, or take a loss of labels ±1, as the logistic")
+        if not isinstance(test, tuple | list) or len(test) != 2:
+            raise ArgumentError("test", test, "give (A, b): other samples and their labels")
+        if getattr(test[0], "shape", None) == (0, self.d):
+            raise DataError("test", test[0].shape, "it has no rows to be right about; leave it out, or give some")
+        with _called("test"):
+            rows, labels = _matrix(test[0], self.dtype), _labels(test[1], self.loss)
+        if labels.size != rows.shape[0]:
+            raise DataError("test", f"{labels.size} labels", f"its A has {rows.shape[0]} rows; give one label a row")
+        if rows.shape[1] != self.d:
+            raise DataError("test", rows.shape, f"A has {self.d} columns; give test data of the same features")
+        positive = np.count_nonzero(labels > 0) / labels.size
+        return _Test(_times(rows, -labels), max(positive, 1 - positive))
+
+    @property
+    def tested(self) -> bool:
+        """Whether there are test data to measure the accuracy on."""
+        return self._test is not None
+
+    @cached_property
+    def tested_fingerprint(self) -> str:
+        return self.fingerprint if self._test is None else _digest(self.fingerprint, self._test.rows)
+
+    def accuracy(self, x: ArrayLike, A: Any = None, b: ArrayLike | None = None) -> float:
+        """The share of samples whose label is the sign of aᵀx; where that is exactly zero, it is wrong.
+
+        Parameters
+        ----------
+        x : array of shape (d,)
+            The model.
+        A : array or scipy sparse matrix of shape (rows, d), optional
+            Samples; those of `test` where they are not given.
+        b : array of shape (rows,), optional
+            Their labels, −1 or +1.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> problem = Problem(np.eye(2), [1, -1], workers=1, test=(np.eye(2), [1, -1]))
+        >>> problem.accuracy([1.0, -2.0]), problem.accuracy([1.0, 0.0])
+        (1.0, 0.5)
+        """
+        x = vector("x", x, self.d, f"give {self.d} finite numbers")
+        rows = (self._known_test if A is None and b is None else self._checked_test((A, b))).rows
+        with np.errstate(over="ignore", invalid="ignore"):  # of a model that diverged
+            return int(np.count_nonzero(rows @ x < 0)) / int(rows.shape[0])
+
+    @property
+    def majority(self) -> float:
+        """The accuracy of always giving the label that most of the test data have: what a model has to exceed."""
+        return self._known_test.majority
+
+    @property
+    def _known_test(self) -> _Test:
+        if self._test is None:
+            raise ArgumentError("test", None, "there are no test data; give A and b, or Problem(..., test=(A, b))")
+        return self._test
 
     # The constants of the stacked f(x₁..xₙ) = Σ wᵢ fᵢ(xᵢ): each worker's, times its weight.
 
@@ -484,6 +560,30 @@ def _matrix(A: Any, dtype: str) -> Any:
     return rows
 
 
+@contextmanager
+def _called(argument: str) -> Iterator[None]:
+    """What is wrong with data is said of the argument they came by."""
+    try:
+        yield
+    except ArgumentError as error:
+        raise error.said_of(argument) from None
+
+
+def _times(rows: Any, factors: Vector) -> Any:
+    """Each row times its factor; a copy."""
+    return rows.multiply(factors[:, None]).tocsr() if sparse.issparse(rows) else rows * factors[:, None]
+
+
+def _digest(text: str, rows: Any, *others: NDArray[Any]) -> str:
+    """Of a text, of rows and of arrays; the same on every machine."""
+    digest = hashlib.sha256(text.encode())
+    parts = (rows.data, rows.indices, rows.indptr) if sparse.issparse(rows) else (rows,)
+    for part in (*parts, *others):
+        wide = part.astype(np.int64, copy=False) if part.dtype.kind in "iu" else part
+        digest.update(wide.tobytes())
+    return digest.hexdigest()
+
+
 def _norms_above(rows: Any) -> Vector:
     """The norm of every row, rounded up."""
     norms = _norms(rows)
@@ -524,4 +624,4 @@ def _within(rows: Any, bound: float) -> Any:
         scales = np.minimum(1.0, bound * (1 - hair) / _norms_above(rows))
     if (scales == 1).all():
         return rows
-    return rows.multiply(scales[:, None]).tocsr() if sparse.issparse(rows) else rows * scales[:, None]
+    return _times(rows, scales)

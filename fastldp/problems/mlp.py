@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
@@ -86,7 +87,7 @@ class MLP(Composite):
     >>> problem
     MLP(16–5–3, 60 rows, 4 workers, clip=1, l2=0, g=Zero())
     >>> sorted(problem.measure(problem.start()))
-    ['objective', 'test_accuracy', 'train_loss']
+    ['accuracy', 'objective', 'train_loss']
     """
 
     lanes_of_runs: ClassVar[bool] = False
@@ -293,7 +294,7 @@ class MLP(Composite):
         return self.layers.start(self.start_seed)
 
     def optimum(self) -> Vector:
-        raise OptimumError("a network has no certified optimum; its runs are measured by train loss and test accuracy")
+        raise OptimumError("a network has no certified optimum; its runs are measured by train loss and accuracy")
 
     def objective(self, x: ArrayLike) -> float:
         """Σ wᵢ fᵢ(x) + g(x)."""
@@ -310,26 +311,53 @@ class MLP(Composite):
         ]
         return float(sum(share * loss for share, loss in zip(self.shares.tolist(), losses, strict=True))) / self.n
 
-    def test_accuracy(self, x: ArrayLike) -> float:
-        """The share of the test images whose class has the highest score."""
-        if self._test is None:
-            raise ArgumentError("test", None, "there are no test images; give MLP(..., test=(images, labels))")
+    @property
+    def tested(self) -> bool:
+        """Whether there are test images to measure the accuracy on."""
+        return self._test is not None
+
+    def accuracy(self, x: ArrayLike, images: Any = None, labels: ArrayLike | None = None) -> float:
+        """The share of images whose class has the highest score.
+
+        Parameters
+        ----------
+        x : array of shape (d,)
+            The model.
+        images : array of shape (rows, features) or more axes, optional
+            A row each; those of `test` where they are not given.
+        labels : array of int of shape (rows,), optional
+            The class of each row, from 0.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
+        """
+        test = self._test
+        if images is not None or labels is not None:
+            test = self._checked_test((images, labels))
+        if test is None:
+            raise ArgumentError("test", None, "there are no test images; give some, or MLP(..., test=(images, labels))")
         model = self._model(x).astype(self.products)
-        images, classes = self._test
+        images, classes = test
         right = sum(
             int((self.layers.scores(model, images[rows]).argmax(axis=1) == classes[rows]).sum())
             for rows in _slices(0, len(images))
         )
         return right / len(images)
 
+    def test_accuracy(self, x: ArrayLike) -> float:
+        """Deprecated: the old name of `accuracy`."""
+        warnings.warn("test_accuracy() is now called accuracy()", DeprecationWarning, stacklevel=2)
+        return self.accuracy(x)
+
     @property
     def measures(self) -> tuple[str, ...]:
-        return ("objective", "train_loss") + (("test_accuracy",) if self._test is not None else ())
+        return "objective", "train_loss", *super().measures[1:]
 
     def measure(self, x: Vector) -> Mapping[str, float]:
         loss = self.train_loss(x)
-        found = {"objective": loss + self._penalties(x), "train_loss": loss}
-        return found if self._test is None else found | {"test_accuracy": self.test_accuracy(x)}
+        return {"objective": loss + self._penalties(x), "train_loss": loss} | self._on_test_data(x)
 
     def shard(self, worker: int) -> tuple[NDArray[Any], Integers]:
         """A worker's images, in the precision of the products, and their classes."""

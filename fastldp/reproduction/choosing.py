@@ -51,7 +51,7 @@ def tuned(tuning: Results, *, measure: str = "optimality", also: Sequence[str] =
     mine = tuning.where(**family)
     table = mine.table()
     names = ["method", *(field.name for field in fields(METHODS[family["method"]])), *also]
-    ends = 1 - table[measure] if measure == "test_accuracy" else table[measure]
+    ends = 1 - table[measure] if measure == "accuracy" else table[measure]
     # A setting that diverged once is not a choice.
     errors = np.where(table["outcome"] == "completed", ends, np.inf)
     settings: dict[str, dict[str, Any]] = {}

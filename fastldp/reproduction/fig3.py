@@ -20,7 +20,7 @@ CHOSEN = {"clip": "C", "strong_convexity": "μ"}
 """What is chosen of the network, beside the method's step, with the letters of the paper."""
 ACCURACY = 0.70
 """What the paper reports at T = 1,000."""
-MEASURES = {"test_accuracy": "test accuracy", "train_loss": "train loss", "consensus": "consensus error"}
+MEASURES = {"accuracy": "test accuracy", "train_loss": "train loss", "consensus": "consensus error"}
 
 
 class Arm(NamedTuple):
@@ -77,7 +77,7 @@ class Figure3(Experiment):
             rest += method_table(METHOD | {"step": first.parameters["step"]}, "with other allocations")
             tried = self.sweep("fig3-search-mu", into="fig3-search.h5", added=rest, name=f"fig3-search-mu-{epsilon:g}")
         table = tried.table()
-        names = ("epsilon", "delta", *CHOSEN, "step", "rounds", "outcome", "test_accuracy", "train_loss")
+        names = ("epsilon", "delta", *CHOSEN, "step", "rounds", "outcome", "accuracy", "train_loss")
         save_csv(self.path("-search.csv"), names, zip(*(table[name] for name in names), strict=True))
         panels = []
         for budget, epsilon in zip(BUDGETS, searched, strict=True):
@@ -105,7 +105,7 @@ class Figure3(Experiment):
         arms = [Arm(f"T = {T:,}", T) for T in horizons]
         arms.append(Arm(f"T = {middle:,}, exact accounting", middle, "gdp"))
         parameters = {"step": step, **network}
-        *accuracies, exact = (arm.along_rounds(found, parameters, "test_accuracy") for arm in arms)
+        *accuracies, exact = (arm.along_rounds(found, parameters, "accuracy") for arm in arms)
         measured = [
             arm.along_rounds(found, parameters, measure).named(f"{budget_name(budget)}, {arm.label}, {name}")
             for arm in arms
@@ -128,7 +128,7 @@ class Figure3(Experiment):
 def chosen(tried: Results, epsilon: float) -> tuple[int, Choice]:
     """The horizon of the search, and what classified most images there."""
     family = METHOD | {"epsilon": epsilon}
-    ((horizon, choice),) = tuned(tried, measure="test_accuracy", also=tuple(CHOSEN), **family).each.items()
+    ((horizon, choice),) = tuned(tried, measure="accuracy", also=tuple(CHOSEN), **family).each.items()
     return horizon, choice
 
 

@@ -5,7 +5,10 @@ It is kept in arrays over (setting, repetition), for there may be millions of ru
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,7 +22,7 @@ from fastldp.methods import Program
 from fastldp.problems.composite import Composite
 from fastldp.sweeping.layout import OUTCOMES
 from fastldp.sweeping.store import NOTHING, Standings
-from fastldp.sweeping.work import FAILED, RUNNING, Leg, Pending
+from fastldp.sweeping.work import FAILED, RUNNING, Batch, Leg, Pending, machine
 
 if TYPE_CHECKING:
     from fastldp.sweeping.spec import Spec
@@ -43,6 +46,10 @@ class Shape(NamedTuple):
     """What its runs must have in common with others to share a block."""
     nanoseconds: float
     """Of a round of a block."""
+
+
+# Of settings that cannot run: they are in no block.
+NO_SHAPE = Shape((), 0.0)
 
 
 def shape_of(problem: Composite, program: Program, timetable: Timetable, *, private: bool) -> Shape:
@@ -96,11 +103,15 @@ class Agenda:
         again = standings.outcome == CODES[RUNNING]
         if retry:
             again |= standings.outcome == CODES[FAILED]
-        self._missing = again | (standings.outcome == NOTHING)
+        missing = again | (standings.outcome == NOTHING)
+        cannot = np.array([setting.key in spec.refused for setting in spec.settings])
+        self._refused = np.nonzero(missing & cannot[:, None])
+        self._done_of_refused = standings.done[self._refused]
+        self._missing = missing & ~cannot[:, None]
         self._begun = {
             place: Pending(spec.settings[place[0]], place[1], int(standings.done[place]), checkpoint)
             for place, checkpoint in standings.checkpoints.items()
-            if again[place] and standings.done[place] > 0
+            if again[place] and standings.done[place] > 0 and not cannot[place[0]]
         }
         self._count = int(self._missing.sum())
         self._rounds = np.array([setting.rounds for setting in spec.settings], dtype=np.int64)
@@ -131,6 +142,24 @@ class Agenda:
         return int(self._missing.size)
 
     @property
+    def refused(self) -> int:
+        """How many runs there are to be written down as failed, for their settings cannot run."""
+        return int(self._refused[0].size)
+
+    def refusals(self) -> Iterator[Batch]:
+        """These, as what a worker would give back; those of a setting together."""
+        runs = zip(*(column.tolist() for column in (*self._refused, self._done_of_refused)), strict=True)
+        for row, some in itertools.groupby(runs, key=itemgetter(0)):
+            key = self._spec.settings[row].key
+            about = FAILED, self._spec.refused[key], 0.0, machine()
+            yield Batch([Leg(key, repetition, done, done, *about, {}) for _, repetition, done in some], {key: None})
+
+    def reasons(self) -> Counter[str]:
+        """Why settings cannot run, and how many are refused for it, of those that are in the file as failed."""
+        failed = (self.outcomes == CODES[FAILED]).any(axis=1)
+        return Counter(reason for key, reason in self._spec.refused.items() if failed[self._rows[key]])
+
+    @property
     def begun(self) -> int:
         """How many of the missing runs have made some of their rounds."""
         return len(self._begun)
@@ -159,8 +188,8 @@ class Agenda:
                 self._begun[place] = Pending(self._spec.settings[row], leg.repetition, leg.end, leg.columns["memory"])
             else:
                 self._begun.pop(place, None)
+                self._count -= int(self._missing[place])
                 self._missing[place] = False
-                self._count -= 1
 
     def blocks(self) -> Blocks:
         """All that is missing in blocks: what has begun first, and then the longest."""

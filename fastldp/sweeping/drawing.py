@@ -9,6 +9,7 @@ import numpy as np
 
 from fastldp import figures
 from fastldp.errors import ArgumentError
+from fastldp.measures import ACCURACY
 from fastldp.sweeping.parameters import shown
 from fastldp.validation import known_name
 
@@ -70,7 +71,8 @@ def plot_results(
         else:
             figures.band(ax, line.means.rounds, line.means.mean, line.means.std, color, name)
     ax.set_xlabel("communication round" if x == "round" else "rounds T" if x == "rounds" else x)
-    ax.set_yscale("log")
+    if measure != ACCURACY:  # which is no error that falls, and lies between 0 and 1
+        ax.set_yscale("log")
     ax.set_ylabel(f"{measure}, mean ± std")
     ax.grid(True, which="major", alpha=0.3)
     if scale is None:

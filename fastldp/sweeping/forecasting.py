@@ -8,9 +8,10 @@ import os
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ from fastldp.solve import check_jobs
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.agenda import Agenda, Blocks
 from fastldp.sweeping.backends import backend_of
-from fastldp.sweeping.runner import COMMIT_SECONDS, agenda_of, bytes_of, duration, size
+from fastldp.sweeping.runner import COMMIT_SECONDS, agenda_of, bytes_of, duration, size, told_reasons
 from fastldp.sweeping.setting import Ground
 from fastldp.sweeping.spec import Spec
 from fastldp.sweeping.store import SettingRow, Store, Stored, real_path
@@ -59,6 +60,10 @@ class Forecast:
     slots: int
     compiled: int
     """How many kernels had to be compiled for the trial; the sweep will find them."""
+    refused: int = 0
+    """Runs that will be written down as failed, for their settings cannot run."""
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Why these cannot, and how many settings."""
 
     def summary(self) -> str:
         """The same as an aligned table.
@@ -66,18 +71,23 @@ class Forecast:
         Returns
         -------
         str
-            A line for settings, runs, what is to do, time and file each.
+            A line for settings, runs, what is to do, time and file each, and for each reason why some cannot run.
         """
         compiled = f", for which {self.compiled} kernels were compiled" if self.compiled else ""
         unfinished = [f"{n:,} {what}" for n, what in ((self.begun, "begun"), (self.failed, "failed")) if n]
         also = f" ({', '.join(unfinished)})" if unfinished else ""
+        left = self.runs - self.found - self.refused
         rows = [
             ("settings", f"{self.settings:,}"),
             ("runs", f"{self.runs:,}, of which {self.found:,} are in the file{also}"),
-            ("to do", f"{self.runs - self.found:,} runs in {self.blocks:,} blocks, {self.rounds:,} rounds"),
+            (
+                "to do",
+                f"{left:,} runs in {self.blocks:,} blocks, {self.rounds:,} rounds",
+            ),
             ("time", f"about {duration(self.seconds)} on {self.slots} cores, by a short trial{compiled}"),
             ("file", f"about {size(self.bytes)} more"),
         ]
+        rows += [("cannot run", told.replace(" failed:", ":", 1)) for told in told_reasons(self.reasons)]
         return "\n".join(f"  {name:<10} {text}" for name, text in rows)
 
 
@@ -195,7 +205,7 @@ def forecast(
     return Forecast(
         settings=len(read.settings),
         runs=agenda.wanted,
-        found=agenda.wanted - len(agenda),
+        found=agenda.wanted - len(agenda) - agenda.refused,
         begun=agenda.begun,
         failed=agenda.count(FAILED),
         blocks=blocks.size,
@@ -204,6 +214,8 @@ def forecast(
         bytes=bytes_of(read, agenda),
         slots=slots,
         compiled=_compilations() - before,
+        refused=agenda.refused,
+        reasons=dict(Counter(read.refused.values()).most_common()),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fastldp.sweeping.parameters import Parameter
+from fastldp.sweeping.parameters import Parameter, shown
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -50,6 +50,19 @@ class Mean:
 
     def cells(self) -> list[str]:
         return [f"{self.runs:,}", f"{self.mean:.4g}", f"{self.std:.3g}", f"{self.error:.2g}"]
+
+
+class Failure(NamedTuple):
+    """A setting whose runs failed, and why."""
+
+    label: dict[str, Any]
+    runs: int
+    reason: str
+
+    @property
+    def setting(self) -> str:
+        """What tells it from the others, in words."""
+        return ", ".join(f"{name}={shown(value)}" for name, value in self.label.items() if value is not None)
 
 
 @dataclass(frozen=True, eq=False)

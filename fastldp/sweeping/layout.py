@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import DamagedError, FileFormatError
+from fastldp.measures import ACCURACY, FORMER_NAMES
 from fastldp.privacy.statement import SECRET, SHARED
 from fastldp.sweeping import sealing
 from fastldp.sweeping.setting import FROM_OS
@@ -41,8 +42,8 @@ RUN_NUMBERS: dict[str, Any] = {
     "session": np.int64,
     "seconds": np.float64,
 }
-MEASURED = ("train_loss", "test_accuracy")
-"""What is measured of networks alone."""
+MEASURED = ("train_loss", ACCURACY)
+"""What is measured of networks, and on test data."""
 RECORDED = ("consensus", "distance", "objective", "threshold", *MEASURED)
 """What may be recorded along the rounds."""
 OF_ROUNDS = (*RECORDED, "models")
@@ -181,9 +182,12 @@ class File:
 
     def rows(self, table: str, name: str) -> Ragged:
         """A long column; one that is not there has nothing in any row."""
+        dtype = RAGGED[table][name]
+        if name not in self._file[table]:  # perhaps a file of the time when it was called otherwise
+            name = next((former for former, now in FORMER_NAMES.items() if now == name), name)
         if name not in self._file[table]:
             count = self.runs if table == "runs" else self.settings
-            return Ragged(np.zeros(0, RAGGED[table][name]), np.zeros(count + 1, dtype=np.int64))
+            return Ragged(np.zeros(0, dtype), np.zeros(count + 1, dtype=np.int64))
         return Ragged(self._array(f"{table}/{name}/values"), self._array(f"{table}/{name}/starts"))
 
     def let_go(self) -> None:

@@ -44,6 +44,24 @@ def parameters_of(kind: Any) -> list[str]:
     return [field.name for field in fields(kind)] if is_dataclass(kind) else []
 
 
+def sketched(kind: Any, values: Mapping[str, Any]) -> Any:
+    """What its own checks refused to make, for nothing but to be written down; None where parameters are not its own.
+
+    >>> sketched(METHODS["ISRLDP"], {"step": "planned", "accelerated": True}).accelerated
+    True
+    """
+    if not is_dataclass(kind) or not values.keys() <= {*parameters_of(kind)}:
+        return None
+    of_kind: Any = kind
+    sketch = object.__new__(of_kind)
+    for field in fields(of_kind):
+        default = field.default if field.default_factory is MISSING else field.default_factory()
+        if field.name not in values and default is MISSING:
+            return None
+        object.__setattr__(sketch, field.name, values.get(field.name, default))
+    return sketch
+
+
 def made(kind: Any, values: Mapping[str, Any]) -> Any:
     """An instance of a kind; parameters that it has not, or that are missing, are named with those it has.
 

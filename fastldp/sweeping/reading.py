@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 
 from fastldp import html
 from fastldp.errors import ArgumentError, MissingExtraError
-from fastldp.sweeping.grouping import Curve, Group, Mean, differing, groups_of, telling
+from fastldp.measures import ACCURACY, present_name
+from fastldp.sweeping.grouping import Curve, Failure, Group, Mean, differing, groups_of, telling
 from fastldp.sweeping.layout import (
     MEASURED,
     OUTCOMES,
@@ -30,7 +32,7 @@ from fastldp.sweeping.merging import Merged
 from fastldp.sweeping.parameters import Parameter, matches, refuse_unknown_texts, shown
 from fastldp.sweeping.run import Loaded, Run
 from fastldp.sweeping.store import files_of
-from fastldp.sweeping.work import COMPLETED, RUNNING
+from fastldp.sweeping.work import COMPLETED, FAILED, RUNNING
 from fastldp.validation import known_name
 
 if TYPE_CHECKING:
@@ -41,8 +43,15 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 MEASURES = ("optimality", *RECORDED)
+# How to have measured what was not.
+REMEDIES = {
+    "objective": "; objective = true in the table [record] has it recorded",
+    ACCURACY: "; test = 0.2 in the table [problem] has it measured on test data",
+}
 # Of a longer table the first and the last rows are shown.
 MOST_ROWS, FIRST_ROWS, LAST_ROWS = 40, 15, 5
+# So many settings are named that failed for one reason.
+MOST_NAMED = 5
 # These may differ between files that hold the same results.
 OF_THE_MAKING = ("session", "seconds")
 
@@ -256,10 +265,10 @@ class Results:
         """A measure that was recorded; what runs are judged by, where none is named."""
         if measure is None:
             return self._judged()
-        known_name("measure", measure, MEASURES)
+        measure = known_name("measure", present_name(measure), MEASURES)
         # Of runs that all failed nothing was recorded, which is no fault of the measure.
         if self.measures and measure not in self.measures:
-            wanted = "; objective = true in the table [record] has it recorded" if measure == "objective" else ""
+            wanted = REMEDIES.get(measure, "")
             raise ArgumentError(
                 "measure", measure, f"not recorded by these runs, use {', '.join(self.measures)}{wanted}"
             )
@@ -273,9 +282,9 @@ class Results:
         *by : str
             Parameters to group the runs by; all that tell settings apart, where none is given.
         measure : str, optional
-            ``"optimality"``, ``"consensus"``, ``"distance"``, ``"objective"``, and of networks ``"train_loss"`` or
-            ``"test_accuracy"``. Where it is not given, what the runs are judged by: the optimality, or of networks the
-            test accuracy.
+            ``"optimality"``, ``"consensus"``, ``"distance"``, ``"objective"``, of networks ``"train_loss"``, and where
+            there were test data ``"accuracy"``. Where it is not given, what the runs are judged by: the optimality, or
+            of networks the accuracy.
         over : list of str
             Parameters that are averaged over; in nothing else may the runs of a group differ.
 
@@ -370,7 +379,7 @@ class Results:
         return xarray.Dataset(data, coords={name: ("run", table[name]) for name in kept})
 
     def summary(self, *, whole: bool = False) -> str:
-        """Outcomes, what varies, and the mean final error of each setting, as an aligned table.
+        """Outcomes, what varies, the mean final error of each setting as an aligned table, and why settings failed.
 
         Parameters
         ----------
@@ -388,7 +397,39 @@ class Results:
         lines = ["  " + "  ".join(map(str.rjust, row, widths)) for row in (heads, *rows)]
         if left_out:
             lines.insert(1 + FIRST_ROWS, f"  ... {left_out:,} more ...")
-        return "\n".join([*([warning] if warning else []), self._counts(), "", *lines])
+        return "\n".join([*([warning] if warning else []), self._counts(), "", *lines, *self._told_failures(whole)])
+
+    def _told_failures(self, whole: bool) -> list[str]:
+        """Each reason with the settings that failed for it."""
+        by_reason: dict[str, list[Failure]] = {}
+        for failure in self.failures():
+            by_reason.setdefault(failure.reason, []).append(failure)
+        lines = ["", "failed"] if by_reason else []
+        for reason, failures in by_reason.items():
+            count = f"{len(failures):,} setting{'s' * (len(failures) != 1)}"
+            lines.append(f"  {count}, {sum(failure.runs for failure in failures):,} runs: {reason}")
+            told = failures if whole else failures[:MOST_NAMED]
+            lines += [f"    {one.setting}" for one in told if one.setting]
+            if len(failures) > len(told):
+                lines.append(f"    ... {len(failures) - len(told):,} more ...")
+        return lines
+
+    def failures(self) -> list[Failure]:
+        """The settings with runs that failed, and why; resuming with ``retry=True`` tries them again.
+
+        Returns
+        -------
+        list of Failure
+            One a setting and reason, with its `label`, `runs` and `reason`.
+        """
+        rows = self._rows[self._outcomes == FAILED]
+        settings, messages = self._loaded.numbers("setting"), self._loaded.rows("runs", "message")
+        found = Counter((int(settings[row]), bytes(messages.row(row)).decode()) for row in rows.tolist())
+        parameters, names = self._loaded.parameters, self._telling if found else []
+        return [
+            Failure({name: parameters[name].of(setting) for name in names}, runs, reason)
+            for (setting, reason), runs in found.items()
+        ]
 
     def _counts(self) -> str:
         there = {name: int((self._outcomes == name).sum()) for name in OUTCOMES}
@@ -400,10 +441,13 @@ class Results:
         judged = self._judged()
         heads = [*self._telling, "runs", judged, "± std", "± error"]
         means = self.means(measure=judged)
+        beside = self.means(measure=ACCURACY) if ACCURACY in self.measures and judged != ACCURACY else []
+        heads += [ACCURACY] if beside else []
         left_out = 0 if whole or len(means) <= MOST_ROWS else len(means) - FIRST_ROWS - LAST_ROWS
-        told = means[:FIRST_ROWS] + means[-LAST_ROWS:] if left_out else means
-        rows = [[*map(shown, mean.label.values()), *mean.cells()] for mean in told]
-        return heads, rows, left_out
+        rows = [[*map(shown, mean.label.values()), *mean.cells()] for mean in means]
+        if beside:
+            rows = [[*row, f"{mean.mean:.4g}"] for row, mean in zip(rows, beside, strict=True)]
+        return heads, rows[:FIRST_ROWS] + rows[-LAST_ROWS:] if left_out else rows, left_out
 
     def _judged(self) -> str:
         """What runs are compared by: networks have no optimum, so by accuracy, or else by loss."""

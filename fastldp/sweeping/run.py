@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fastldp import html
 from fastldp.errors import StoreError
+from fastldp.measures import present_name
 from fastldp.privacy.ledger import Ledger
 from fastldp.sweeping.layout import OUTCOMES, Ragged, optimality
 from fastldp.sweeping.merging import Merged
@@ -148,9 +149,14 @@ class Run:
         return self._measure("train_loss")
 
     @property
+    def accuracy(self) -> Array:
+        """The share of the test data that is right, at the recorded rounds; NaN where there were none."""
+        return self._measure("accuracy")
+
+    @property
     def test_accuracy(self) -> Array:
-        """Of a network with test images; NaN of any other problem."""
-        return self._measure("test_accuracy")
+        """Deprecated: the old name of `accuracy`."""
+        return self._measure(present_name("test_accuracy"))
 
     def _measure(self, name: str) -> Array:
         found = self._column(name)

@@ -8,9 +8,10 @@ import os
 import platform
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -39,6 +40,10 @@ LEG_SECONDS = 10.0
 COMMIT_SECONDS = 1.0
 # What a file has beside its runs and settings.
 FIXED_BYTES = 40_000
+# What a run that failed takes in a file, with the reason.
+FAILED_BYTES = 400
+# So many reasons of failures are told.
+MOST_REASONS = 20
 # So often may workers be lost without a single task done in between.
 MOST_LOSSES = 5
 
@@ -63,6 +68,8 @@ class Report:
     interrupted: bool
     rounds: int
     seconds: float
+    reasons: dict[str, int] = field(default_factory=dict)
+    """Why settings failed, and how many of them: those that cannot run, and those that failed by this command."""
 
     @property
     def sound(self) -> bool:
@@ -84,6 +91,7 @@ class Report:
             + (", ".join(did) if did else "none was finished" if self.missing else "nothing was left to do")
             + f" in {duration(self.seconds)}{', then interrupted' if self.interrupted else ''}"
         ]
+        lines += told_reasons(self.reasons)
         if self.resumed:
             lines.append(f"{self.resumed:,} of them went on from where they had been left")
         if self.unsound:
@@ -206,12 +214,17 @@ def sweep(
     session = _session(read, backend)
     with Store(target, session=session, lock=lock, shared=shared) as store, stop_on_interrupt() as stop:
         agenda = agenda_of(read, store.stored, target, retry=retry, mix=mix)
-        found, resumed = agenda.wanted - len(agenda), agenda.begun
+        found, resumed = agenda.wanted - len(agenda) - agenda.refused, agenda.begun
         unsound = agenda.count(DIVERGED) + (0 if retry else agenda.count(FAILED))
         _refuse_full_disk(read, agenda, target)
         with Progress(len(agenda), agenda.rounds, show=progress) as bar:
             bar.tell(f"{agenda.wanted:,} runs wanted, {found:,} found in {target}")
             writer = _Writer(store, read, agenda, bar)
+            if agenda.refused:
+                bar.tell(f"{len(read.refused):,} of {len(read.settings):,} settings cannot run, which is written down")
+                for batch in agenda.refusals():
+                    writer.take(batch)
+                writer.commit()
             if agenda:
                 _compile(read, agenda, stop)
                 worker = backend_of(backend, read.grounds, n_jobs, address)
@@ -236,6 +249,7 @@ def sweep(
         interrupted=stop.is_set() and bool(agenda),
         rounds=writer.rounds,
         seconds=time.perf_counter() - began,
+        reasons=dict((agenda.reasons() | writer.reasons()).most_common()),
     )
 
 
@@ -251,6 +265,11 @@ class _Writer:
         self._last = time.perf_counter()
         self.counts = dict.fromkeys((COMPLETED, DIVERGED, FAILED, RUNNING), 0)
         self.rounds = 0
+        self._failed: dict[str, set[str]] = {}
+
+    def reasons(self) -> Counter[str]:
+        """Why settings failed, and how many."""
+        return Counter({message: len(keys) for message, keys in self._failed.items()})
 
     def take(self, batch: Batch) -> None:
         for key, ledger in batch.ledgers.items():
@@ -271,6 +290,8 @@ class _Writer:
         self._rows = {}
         for leg in legs:
             self.counts[leg.outcome] += 1
+            if leg.outcome == FAILED:
+                self._failed.setdefault(leg.message, set()).add(leg.key)
         self._bar.finished(sum(leg.outcome != RUNNING for leg in legs))
         self._store.tidy()
         self._last = time.perf_counter()
@@ -331,17 +352,15 @@ def _refuse_full_disk(spec: Spec, agenda: Agenda, path: Path) -> None:
 
 def bytes_of(spec: Spec, agenda: Agenda) -> int:
     """What the file will grow by: its runs and the noise of its settings; texts are compressed, checksums added."""
-    of_problem = [
-        [(len(subject.problem.measures), subject.problem.d) for subject in ground.subjects] for ground in spec.grounds
-    ]
     a_run, a_setting = np.zeros((2, len(spec.settings)), dtype=np.int64)
     for row, setting in enumerate(spec.settings):
-        measures, d = of_problem[setting.ground][setting.subject]
-        records, wanted = setting.timetable.rounds.size, setting.wanted
-        a_run[row] = 8 * ((2 + measures * wanted.objective + d * wanted.models) * records + d + 12)
+        problem = spec.grounds[setting.ground].subjects[setting.subject].problem
+        records, wanted, d = setting.timetable.rounds.size, setting.wanted, problem.d
+        a_run[row] = 8 * ((2 + len(wanted.measures(problem)) + d * wanted.models) * records + d + 12)
         a_setting[row] = 8 * setting.rounds * (setting.budget is not None) + 100
     runs = agenda.of_settings
-    return int(FIXED_BYTES + (runs @ a_run + (runs > 0) @ a_setting) * (1 + 1 / PAGES_A_PARITY)) if agenda else 0
+    content = runs @ a_run + (runs > 0) @ a_setting + FAILED_BYTES * agenda.refused
+    return int(FIXED_BYTES + content * (1 + 1 / PAGES_A_PARITY)) if content else 0
 
 
 def _compile(spec: Spec, agenda: Agenda, stop: threading.Event) -> None:
@@ -368,6 +387,18 @@ def _session(spec: Spec, backend: str) -> dict[str, Any]:
 def _packages() -> Mapping[str, str]:
     """Versions, looked for once, for that takes milliseconds."""
     return {name: version(name) for name in ("numpy", "numba", "scipy", "h5py", "joblib")}
+
+
+def told_reasons(reasons: Mapping[str, int]) -> list[str]:
+    """Each reason why settings failed in a line, with how many of them; of many the first.
+
+    >>> told_reasons({"step = -1: give a number > 0": 3})
+    ['3 settings failed: step = -1: give a number > 0']
+    """
+    some = list(reasons.items())[:MOST_REASONS]
+    lines = [f"{count:,} setting{'s' * (count != 1)} failed: {reason}" for reason, count in some]
+    more = len(reasons) - len(some)
+    return [*lines, f"and others for {more:,} more reasons; fastldp info --all has all of them"] if more else lines
 
 
 def duration(seconds: float) -> str:

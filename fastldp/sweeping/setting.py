@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fastldp.engine.driving import lines_of
 from fastldp.engine.layouts import Samples, lanes_of, samples_in_lanes
 from fastldp.engine.recording import Timetable
+from fastldp.measures import ACCURACY
 from fastldp.methods import Method, Schedule, Terms
 from fastldp.noise import Noise
 from fastldp.privacy.budget import Budget
@@ -44,6 +45,10 @@ class Wanted(NamedTuple):
     objective: bool
     """And whatever else the problem measures of a model."""
     models: bool
+
+    def measures(self, problem: Composite) -> tuple[str, ...]:
+        """What is measured of recorded models: test data are there to be measured on, but a set of images has some."""
+        return problem.measures if self.objective else (ACCURACY,) if problem.tested and problem.has_optimum else ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)

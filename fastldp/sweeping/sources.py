@@ -16,10 +16,12 @@ from fastldp.datasets.dataset import two_classes
 from fastldp.datasets.files import read_file
 from fastldp.datasets.generated import STAND_INS
 from fastldp.datasets.loading import NAMES
+from fastldp.datasets.testing import as_wide, hold_out, read_test_file
 from fastldp.errors import ArgumentError
 from fastldp.sweeping.document import Table
 from fastldp.validation import integer, known_name
 
+OF_NETWORKS = "only a table [network] has test images; test = 0.2 in the table [problem] holds out a share of the rows"
 # Sparse rows with at least this share of nonzeros are faster dense.
 DENSE_FROM = 0.25
 
@@ -36,19 +38,26 @@ class Source:
     """Where it is written."""
     fetch: Callable[[], tuple[Any, ...]]
     """A and b; or images and labels, and those of a test."""
+    folder: Path = Path()
+    """Where files are looked for."""
 
-    def images(self) -> tuple[Any, ...]:
+    def images(self, test: Any = True, test_seed: int | None = None) -> tuple[Any, ...]:
         """Images and labels, and those of a test where there are any, or where some are held out for one."""
-        A, b, *test = self.fetch()
+        A, b, *own = self.fetch()
         images, labels = rows_of(A, dense=True), np.asarray(b)
         held_out = self.parameters.get("held_out", 0)
+        if test is not True or test_seed is not None:
+            if held_out:
+                raise ArgumentError("test", test, "held_out = ... has test images already; leave one of them out")
+            first = slice(self._rows(len(images)))
+            return _split(images[first], labels[first], test, test_seed)
         if held_out >= len(images):
             raise ArgumentError("held_out", held_out, f"the data have only {len(images):,} rows; hold out fewer")
         if held_out:
-            test = [images[-held_out:], labels[-held_out:]]
+            own = [images[-held_out:], labels[-held_out:]]
             images, labels = images[:-held_out], labels[:-held_out]
         first = slice(self._rows(len(images)))
-        return images[first], labels[first], *test
+        return images[first], labels[first], *own
 
     def _rows(self, there: int) -> int:
         rows = self.parameters["rows"]
@@ -56,16 +65,45 @@ class Source:
             raise ArgumentError("rows", rows, f"the data have only {there:,}")
         return there if rows is None else int(rows)
 
-    def load(self) -> tuple[Any, Any]:
-        """A and b, dense where that is faster or asked for."""
+    def load(self, test: Any = None, test_seed: int | None = None) -> tuple[Any, ...]:
+        """A and b, dense where that is faster or asked for, and those of a test where one is asked for."""
         if "mnist" in (self.parameters.get("name"), self.parameters.get("synthetic")):
             raise ArgumentError("data", "mnist", "images are for a table [network], not for a table [problem]")
         if "held_out" in self.parameters:
-            raise ArgumentError("held_out", self.parameters["held_out"], "only a table [network] has test images")
-        A, b = self.fetch()[:2]
+            raise ArgumentError("held_out", self.parameters["held_out"], OF_NETWORKS)
+        A, b, *own = self.fetch()
         first = slice(self._rows(A.shape[0]))
-        A, b = A[first], b[first]
-        return rows_of(A, dense=self.parameters["dense"]), b
+        A, b = rows_of(A[first], dense=self.parameters["dense"]), b[first]
+        if test is None and test_seed is None:
+            return A, b
+        if not isinstance(test, bool | str):
+            return _split(A, b, test, test_seed)
+        if test_seed is not None:
+            raise ArgumentError("test_seed", test_seed, "only a share that is held out has one; leave it out")
+        others, labels = self._test(test, own, A.shape[1])
+        return A, b, rows_of(others, dense=not sparse.issparse(A)), labels
+
+    def _test(self, test: bool | str, own: list[Any], features: int) -> tuple[Any, Any]:
+        """Test data of another file, or those that come with the data."""
+        if isinstance(test, str):
+            mine = self.parameters.get("file")
+            like = None if mine is None else self.folder / mine
+            return read_test_file(self.folder / test, features, label=self.parameters.get("label"), like=like)
+        name = f"{self.parameters.get('name')}.t"
+        if test and name in NAMES:
+            found = datasets.load(name)
+            return as_wide(found.A, features), found.b
+        if not test or len(own) != 2:
+            known = ", ".join(repr(one.removesuffix(".t")) for one in NAMES if one.endswith(".t"))
+            remedy = f"of the sets with a name {known} have test data of their own, and data given with (A, b, A, b)"
+            raise ArgumentError("test", test, f"{remedy}; hold out a share, as 0.2, or name a file")
+        return own[0], own[1]
+
+
+def _split(A: Any, b: Any, share: Any, seed: int | None) -> tuple[Any, ...]:
+    """Rows that are left, and rows held out, before any are spread over workers."""
+    train, test = hold_out(A.shape[0], share, seed=0 if seed is None else seed)
+    return A[train], b[train], A[test], b[test]
 
 
 def rows_of(A: Any, *, dense: bool | None = None) -> Any:
@@ -106,20 +144,20 @@ def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, ...]], fold
         known_name("synthetic", value, STAND_INS)
         seed = integer("seed", choice.get("seed", 0), "give a whole number ≥ 0", at_least=0)
         if value == "mnist":
-            return Source(parameters | {"seed": seed}, table, lambda: _made_up_digits(seed))
-        return Source(parameters | {"seed": seed}, table, lambda: _pair(datasets.synthetic(value, seed=seed)))
+            return Source(parameters | {"seed": seed}, table, lambda: _made_up_digits(seed), folder)
+        return Source(parameters | {"seed": seed}, table, lambda: _pair(datasets.synthetic(value, seed=seed)), folder)
     if way == "given":
         known_name("given", value, tuple(given))
-        return Source(parameters, table, lambda: given[value])
+        return Source(parameters, table, lambda: given[value], folder)
     if way == "file":
         path = folder / value
         if not path.exists():
             raise ArgumentError("file", value, f"there is no such file in {folder.resolve()}")
-        return Source(parameters, table, lambda: _from_file(path, choice.get("label")))
+        return Source(parameters, table, lambda: _from_file(path, choice.get("label")), folder)
     known_name("name", value, NAMES)
     if value == "mnist":
-        return Source(parameters, table, _mnist)
-    return Source(parameters, table, lambda: _pair(datasets.load(value)))
+        return Source(parameters, table, _mnist, folder)
+    return Source(parameters, table, lambda: _pair(datasets.load(value)), folder)
 
 
 def _pair(data: datasets.Dataset) -> tuple[Any, Any]:

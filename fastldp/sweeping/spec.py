@@ -18,7 +18,7 @@ from fastldp import losses
 from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.describing import described, plain, section
 from fastldp.engine.recording import Every, Final, Timetable, timetable
-from fastldp.errors import ArgumentError, SpecError
+from fastldp.errors import ArgumentError, FastLDPError, SpecError
 from fastldp.methods import Method, Outline, Terms
 from fastldp.noise import Noise
 from fastldp.privacy.budget import Budget
@@ -28,9 +28,9 @@ from fastldp.problems.mlp import MLP
 from fastldp.problems.weighting import UNIFORM
 from fastldp.regularizers import Regularizer
 from fastldp.solve import MOST_ROUNDS, optimum_or_nan, starting_point, warn_of_delta, warn_of_dominance, warn_of_sampler
-from fastldp.sweeping.agenda import Shape, shape_of
+from fastldp.sweeping.agenda import NO_SHAPE, Shape, shape_of
 from fastldp.sweeping.document import Document, Table
-from fastldp.sweeping.making import LOSSES, METHODS, PARTS, REGULARIZERS, kind_of, made, parameters_of
+from fastldp.sweeping.making import LOSSES, METHODS, PARTS, REGULARIZERS, kind_of, made, parameters_of, sketched
 from fastldp.sweeping.setting import (
     FROM_OS,
     Card,
@@ -54,6 +54,9 @@ ROOT_KEYS = ("title", "rounds", "repetitions", "seed", *ROOT_TABLES)
 SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed", "sizes", "least")
 
 
+TEST_KEYS = ("test", "test_seed")
+
+
 class Kind(NamedTuple):
     """What a table that describes a problem has: keys that the data are laid out by, and others with their defaults."""
 
@@ -62,7 +65,7 @@ class Kind(NamedTuple):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return ("workers", *SPREAD_KEYS, *self.of_data, *self.own)
+        return ("workers", *SPREAD_KEYS, *TEST_KEYS, *self.of_data, *self.own)
 
 
 KINDS = {
@@ -99,6 +102,8 @@ class Spec:
     cards: dict[str, Card]
     """By the settings' keys, as the following."""
     shapes: dict[str, Shape]
+    refused: dict[str, str]
+    """Why settings cannot run, of those that cannot."""
 
 
 def read(
@@ -143,10 +148,20 @@ class _Tried:
     table: Table
     method: Method
     horizons: tuple[int, ...]
+    refusal: FastLDPError | None = None
+    """Why there is no such method: it is one on paper, to be written down."""
 
     @cached_property
     def text(self) -> str:
         return section(described(self.method))
+
+    @property
+    def can_be_written(self) -> bool:
+        """Of a sketch, whose values nobody has checked."""
+        try:
+            return bool(self.text)
+        except (TypeError, ValueError):  # a date, or an infinite number
+            return False
 
 
 class _Reader:
@@ -168,6 +183,8 @@ class _Reader:
         self.settings: list[Setting] = []
         self.cards: dict[str, Card] = {}
         self.shapes: dict[str, Shape] = {}
+        self.refused: dict[str, str] = {}
+        self._first_refusal: tuple[FastLDPError, Table | None, Table] | None = None
         self._record = cache(self._record_of)
         self._shapes: dict[tuple[Any, ...], Shape] = {}
         self._known_shapes: dict[Shape, Shape] = {}
@@ -193,6 +210,8 @@ class _Reader:
             self.document.refuse((), f"{runs:,} runs, more than {MOST_RUNS:,}; write several sweeps")
         for source, problem_table in itertools.product(sources, tables):
             self._over(source, problem_table, budgets, methods, noises)
+        if len(self.refused) == len(self.settings):
+            self._refuse_all()
         return Spec(
             self.document.name,
             self.document.text,
@@ -202,7 +221,17 @@ class _Reader:
             self.settings,
             self.cards,
             self.shapes,
+            self.refused,
         )
+
+    def _refuse_all(self) -> None:
+        """Where no setting can run, the specification is at fault."""
+        assert self._first_refusal is not None
+        error, budget, method = self._first_refusal
+        if (reasons := len({*self.refused.values()})) > 1:
+            self.document.refuse((), f"no setting of it can run, for {reasons} reasons; of the first: {error}")
+        with self._blame(budget, method):
+            raise error
 
     def _know_quick(self) -> None:
         """Refuse what [quick] must not have, now and not only on the day when it is used."""
@@ -252,9 +281,10 @@ class _Reader:
         return found
 
     def _methods(self) -> list[_Tried]:
-        found = []
+        found: list[_Tried] = []
         everywhere: tuple[int, ...] | None = None
         for table in self.document.tables("method"):
+            before = len(found)
             kinds = self._kinds(table)
             for choice in table.choices(method_keys(kinds.values())):
                 kind = kinds[choice.pop("name", "PrimalDual")]
@@ -268,10 +298,25 @@ class _Reader:
                         with self.root.blame():
                             everywhere = everywhere or self._horizons(self.root.axis("rounds"))
                         horizons = everywhere
-                    found.append(_Tried(table, self._made(table, kind, choice), horizons))
+                    found.append(self._tried(table, kind, choice, horizons))
+            refusals = [tried.refusal for tried in found[before:] if tried.refusal is not None]
+            if len(refusals) == len(found) - before:  # the table is wrong, and not how its values combine
+                with table.blame("name"):
+                    raise refusals[0]
         if not found:
             self.document.refuse((), "there is no table [[method]]; see fastldp sweep --help for an example")
         return found
+
+    def _tried(self, table: Table, kind: Any, choice: dict[str, Any], horizons: tuple[int, ...]) -> _Tried:
+        """A method, or the sketch of one whose parameters refuse each other."""
+        with table.blame("name"):
+            try:
+                return _Tried(table, made(kind, choice), horizons)
+            except ArgumentError as error:
+                sketch = _Tried(table, sketched(kind, choice), horizons, error)
+                if sketch.method is None or not sketch.can_be_written:
+                    raise
+                return sketch
 
     def _kinds(self, table: Table) -> dict[str, Any]:
         """The methods that a table names."""
@@ -343,15 +388,20 @@ class _Reader:
             before = text_before_method(promised.text, data)
             warned = False
             for tried, rounds in tries:
-                with self._blame(promised.table, tried.table):
-                    outline = tried.method.outline(terms, rounds)
-                if outline.sampler_spoils:  # or nearly so
-                    warn_of_sampler(outline.complete().ledger)
-                if not warned:  # once for a problem and a budget
+                outline = self._outline(tried, terms, rounds)
+                if isinstance(outline, FastLDPError):
+                    self._first_refusal = self._first_refusal or (outline, promised.table, tried.table)
+                elif not warned:  # once for a problem and a budget
                     warned = warn_of_dominance(problem, outline.factors)
-                recorded, wanted = self._record(rounds, problem.n, problem.has_optimum)
-                shape = self._shape(terms, outline, recorded)
-                provenance = self._provenance(problem.fingerprint, tried.method.version)
+                try:
+                    recorded, wanted = self._record(rounds, problem.n, problem.has_optimum)
+                except FastLDPError:  # a horizon that nothing holds is refused as such
+                    with self._blame(promised.table, tried.table):
+                        if isinstance(outline, FastLDPError):
+                            raise outline from None
+                    raise
+                shape = NO_SHAPE if isinstance(outline, FastLDPError) else self._shape(terms, outline, recorded)
+                provenance = self._provenance(problem.tested_fingerprint, tried.method.version)
                 for noise in noises:
                     if (rounds, noise) not in endings:
                         record = section(wanted._asdict())
@@ -361,9 +411,23 @@ class _Reader:
                     if key in self.cards:  # the same setting, reached by two tables
                         continue
                     self.cards[key], self.shapes[key] = card, shape
+                    if isinstance(outline, FastLDPError):
+                        self.refused[key] = str(outline)
                     self.settings.append(
                         Setting(ground, subject, tried.method, promised.budget, rounds, recorded, wanted, noise, key)
                     )
+
+    def _outline(self, tried: _Tried, terms: Terms, rounds: int) -> Outline | FastLDPError:
+        """What a setting's runs would do, or why there can be none: which is not the end of the others."""
+        if tried.refusal is not None:
+            return tried.refusal
+        try:
+            outline = tried.method.outline(terms, rounds)
+            if outline.sampler_spoils:  # or nearly so
+                warn_of_sampler(outline.complete().ledger)
+        except FastLDPError as error:
+            return error
+        return outline
 
     def _shape(self, terms: Terms, outline: Outline, recorded: Timetable) -> Shape:
         alike = terms.problem, outline.program.kind, terms.private, recorded.worker
@@ -385,12 +449,22 @@ class _Reader:
             with table.blame("name"):
                 raise
 
+    @contextmanager
+    def _blame_source(self, data: Table, problem: Table) -> Iterator[None]:
+        """An error of the data belongs to their table, or where they are test data to the problem's."""
+        try:
+            yield
+        except ArgumentError as error:
+            with (problem if error.argument in TEST_KEYS else data).blame():
+                raise
+
     def _subject(self, source: Source, table: Table, choice: dict[str, Any]) -> tuple[int, int, Composite]:
         """The problem of a choice, over the data it shares with others, and the numbers of both."""
         name = str(table.path[0])
         kind = KINDS[name]
         common: dict[str, Any] = {key: choice[key] for key in ("workers", *kind.of_data) if key in choice}
         spread = {key: choice[key] for key in SPREAD_KEYS if key in choice}
+        tested = {key: choice[key] for key in TEST_KEYS if key in choice}
         own: dict[str, Any] = {key: choice[key] for key in kind.own if key in choice}
         if "workers" not in choice:
             table.refuse("workers", "say how many workers share the rows")
@@ -400,19 +474,17 @@ class _Reader:
             )
         if choice.get("loss") not in (None, *losses.NAMES):
             common["loss"] = self._part(table, "loss", choice["loss"], LOSSES, losses.Loss, "logistic")
-        title = repr((name, source.parameters, plain_values(common), plain_values(spread)))
+        title = repr((name, source.parameters, plain_values(common), plain_values(spread), tested))
         ground = self.grounds.get(title)
         problem: Composite
         with table.blame():
             if ground is None:
                 images = name == "network"
-                with source.table.blame():
-                    A, b, *test = source.images() if images else source.load()
+                with self._blame_source(source.table, table):
+                    A, b, *test = source.images(**tested) if images else source.load(**tested)
                 rows, common["workers"] = self._workers(table, b, common["workers"], spread)
-                if images:
-                    problem = MLP(A[rows], b[rows], **common, **own, test=tuple(test) or None)
-                else:
-                    problem = Problem(A[rows], b[rows], **common, **own)
+                make: Any = MLP if images else Problem
+                problem = make(A[rows], b[rows], **common, **own, test=tuple(test) or None)
                 ground = self.grounds[title] = Ground(title)
             else:
                 problem = ground.subjects[0].problem.replace(**(kind.own | own))
@@ -440,7 +512,7 @@ class _Reader:
     def _described(self, choice: dict[str, Any], problem: Composite) -> dict[str, Any]:
         return {
             "workers": plain(choice["workers"]),
-            **{key: plain(choice[key]) for key in SPREAD_KEYS if key in choice},
+            **{key: plain(choice[key]) for key in (*SPREAD_KEYS, *TEST_KEYS) if key in choice},
             **problem.parameters,
             "regularizer": described(problem.regularizer),
         }

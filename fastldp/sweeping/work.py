@@ -8,7 +8,7 @@ import platform
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -19,8 +19,9 @@ from fastldp.engine.block import NEVER, Block
 from fastldp.engine.driving import drive
 from fastldp.engine.recording import Timetable
 from fastldp.engine.runs import Lane, Runs
-from fastldp.measures import measured
+from fastldp.measures import ACCURACY, measured
 from fastldp.noise import identity
+from fastldp.problems.composite import Composite
 from fastldp.sweeping.setting import Ground, Setting
 
 Array = NDArray[np.float64]
@@ -132,6 +133,11 @@ def _complete(
             block.carry_on(done, [run.checkpoint for run in pending if run.checkpoint is not None])
         drive(block, threads=threads, stop=stop, limit=min(limit, done + most), seconds=seconds)
     except Exception as error:  # it is kept with the runs it befell, and the sweep goes on
+        apart = _by_setting(pending)
+        if len(apart) > 1:  # runs do not depend on who is beside them: only those of the setting at fault fail
+            for mine in apart.values():
+                _complete(ground, mine, batch, seconds=seconds, threads=threads, stop=stop, most=most)
+            return
         message = f"{type(error).__name__}: {error}"
         for run in pending:
             ledgers.setdefault(run.setting.key, None)
@@ -151,9 +157,7 @@ def _complete(
 
 def _lanes(ground: Ground, pending: Sequence[Pending]) -> tuple[list[Lane], int]:
     """The runs of a block, and the round until which memory allows them to be recorded."""
-    by_setting: dict[str, list[Pending]] = {}
-    for run in pending:
-        by_setting.setdefault(run.setting.key, []).append(run)
+    by_setting = _by_setting(pending)
     begin, window = pending[0].done, max(1, MOST_BYTES // (8 * len(pending) * ground.subjects[0].problem.d))
     # All end where the first of them has recorded all it may.
     end = min(_last(mine[0].setting.timetable, begin, window) for mine in by_setting.values())
@@ -168,6 +172,13 @@ def _lanes(ground: Ground, pending: Sequence[Pending]) -> tuple[list[Lane], int]
         runs = Runs(problem, schedule, start, keys, _between(setting.timetable, begin, end), optimum)
         places |= {(key, run.repetition): Lane(runs, row) for row, run in enumerate(mine)}
     return [places[run.setting.key, run.repetition] for run in pending], end
+
+
+def _by_setting(pending: Sequence[Pending]) -> dict[str, list[Pending]]:
+    found: dict[str, list[Pending]] = {}
+    for run in pending:
+        found.setdefault(run.setting.key, []).append(run)
+    return found
 
 
 def _last(timetable: Timetable, begin: int, window: int) -> int:
@@ -198,8 +209,8 @@ def _leg(run: Pending, lane: Lane, checkpoint: Array | None, seconds: float) -> 
     if runs.schedule.adapting is not None:
         columns["threshold"] = runs.threshold[row, reached]
     models = runs.means[row, reached]
-    if run.setting.wanted.objective:
-        columns |= measured(models, runs.problem.measures, runs.problem.measure)
+    if names := run.setting.wanted.measures(runs.problem):
+        columns |= measured(models, names, partial(_measures, runs.problem, names))
     if run.setting.wanted.models:
         columns["models"] = models.ravel()
     if outcome == COMPLETED:
@@ -208,6 +219,10 @@ def _leg(run: Pending, lane: Lane, checkpoint: Array | None, seconds: float) -> 
         columns["memory"] = checkpoint
     message = f"the average model was not finite at round {failed:,}" if failed else ""
     return Leg(run.setting.key, run.repetition, run.done, end, outcome, message, seconds, machine(), columns)
+
+
+def _measures(problem: Composite, names: Sequence[str], x: Array) -> Mapping[str, float]:
+    return {ACCURACY: problem.accuracy(x)} if names == (ACCURACY,) else problem.measure(x)
 
 
 @lru_cache(maxsize=1)

@@ -132,6 +132,8 @@ class Solution:
     """(repetitions, records): C after each recorded round, where clipping adapts."""
     counts: Array | None = None
     """(repetitions, T, n): what workers released of their counts, kept with the messages; NaN where nothing was."""
+    early_counts: Array | None = None
+    """(repetitions, counts, n): the same of those before the first round."""
 
     @property
     def x(self) -> Array:
@@ -299,7 +301,7 @@ HEADER, DIGEST, STATEMENT = "header", "digest", "statement"
 SAVED = ("workers", "rounds", "consensus", "distance", "means", "objective")
 WATCHED = ("messages", "broadcasts")
 # Of clipping that adapts.
-ADAPTED = ("thresholds", "counts")
+ADAPTED = ("thresholds", "counts", "early_counts")
 MEASURE, LEDGER = "measure_", "ledger_"
 REMEDY = "restore it from a copy, or solve again and save that"
 

@@ -32,7 +32,8 @@ from fastldp.errors import (
 )
 from fastldp.measures import Measures
 from fastldp.methods import Method, PrimalDual
-from fastldp.methods.clipping import REACH
+from fastldp.methods.clipping import REACH, AdaptiveClip
+from fastldp.methods.planned import PLANNED
 from fastldp.noise import Noise, identity
 from fastldp.privacy.budget import LARGEST_DELTA, Budget
 from fastldp.privacy.ledger import Ledger
@@ -56,7 +57,7 @@ def solve(
     problem: Composite,
     budget: Budget | None = None,
     *,
-    rounds: int,
+    rounds: int | str = PLANNED,
     algorithm: Method | None = None,
     repetitions: int = 1,
     seed: int | None = None,
@@ -75,11 +76,12 @@ def solve(
         What to minimise, and how the data are split over workers.
     budget : Budget, optional
         The (ε, δ) each worker is promised; None runs without noise, and promises nothing.
-    rounds : int
-        The horizon T, for which the variances are allocated.
+    rounds : int or str
+        The horizon T, for which the variances are allocated; ``"planned"`` takes the fewest that suffice.
     algorithm : method, optional
-        `PrimalDual()`, the paper's method, where it is not given; or `ISRLDP`, `DPFedAvg`, `DPScaffold`, `LDPFedEXP`,
-        `DPScaffNew`, or a `Method` of your own.
+        Where it is not given, `PrimalDual()`, the paper's method as it is; or, where rounds are planned, the same with
+        step and allocation planned and clipping that adapts: nothing to tune, and nothing read off the data. Or
+        `ISRLDP`, `DPFedAvg`, `DPScaffold`, `LDPFedEXP`, `DPScaffNew`, or a `Method` of your own.
     repetitions : int
         Independent runs, each with noise of its own.
     seed : int, optional
@@ -121,9 +123,13 @@ def solve(
     True
     """
     check_common(problem, budget, n_jobs, seed)
-    method = PrimalDual() if algorithm is None else algorithm
+    method = algorithm
+    if algorithm is None:
+        method = planned_method() if isinstance(rounds, str) else PrimalDual()
     if not isinstance(method, Method):
         raise ArgumentError("algorithm", algorithm, "give an instance such as PrimalDual() or ISRLDP(step=0.5)")
+    if isinstance(rounds, str):
+        rounds = _planned_rounds(problem, budget, rounds, method)
     rounds = integer("rounds", rounds, FEWER_ROUNDS, at_least=1, at_most=MOST_ROUNDS)
     repetitions = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
     memory.refuse_beyond("rounds", 8 * ARRAYS_OF_ROUNDS * rounds, "ask for fewer rounds", value=rounds)
@@ -147,6 +153,19 @@ def solve(
     if throw and solution.status.outcome is Outcome.INTERRUPTED:
         raise InterruptedSolve(solution)
     return solution
+
+
+def planned_method() -> PrimalDual:
+    """The paper's method with nothing to tune and nothing read off the data."""
+    return PrimalDual(step=PLANNED, allocation=PLANNED, clip=AdaptiveClip())
+
+
+def _planned_rounds(problem: Composite, budget: Budget | None, rounds: str, method: Method) -> int:
+    if rounds != PLANNED:
+        raise ArgumentError("rounds", rounds, f'give a whole number ≥ 1, or "{PLANNED}"')
+    if budget is None:
+        raise ArgumentError("rounds", rounds, "a plan weighs the noise of a budget=; without noise give a number")
+    return method.planned_rounds(problem, budget)
 
 
 def check_common(problem: Any, budget: Any, n_jobs: Any, seed: Any) -> None:
@@ -308,6 +327,7 @@ def _solution(runs: Runs, method: Method, seed: int | None, seconds: float) -> S
         broadcasts=runs.broadcasts,
         thresholds=None if runs.schedule.adapting is None else runs.threshold,
         counts=runs.counts,
+        early_counts=runs.early_counts,
         ledger=runs.schedule.ledger,
         status=_status(runs),
         seed=seed,

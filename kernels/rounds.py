@@ -17,7 +17,7 @@ from numba import prange, typeof, types
 
 from fastldp.kernels.barrier import await_end, claim, end_round, finish
 from fastldp.kernels.calling import Piece, Placed, call, found, likeness, once
-from fastldp.kernels.clipping import Clipping, adapt, release_count
+from fastldp.kernels.clipping import Clipping, adapt, adapt_early, count_early, release_count
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.jit import parallel, piece, serial
 from fastldp.kernels.methods import AIM, MESSAGE, RECEIVE, SERVE, START, TAKE, Method, State, act
@@ -45,8 +45,10 @@ class Calls(NamedTuple):
     serve: int = 0
     measure: int = 0
     coins: int = 0  # 0 where the server has no public number
-    count: int = 0  # 0 where no run adapts its threshold
+    count: int = 0  # 0 where no run adapts its threshold, as are those that follow
     adapt: int = 0
+    count_early: int = 0
+    adapt_early: int = 0
     acts: int = 0
     does: int = 0
 
@@ -73,7 +75,9 @@ def pieces_of(laid: tuple[Any, ...], *, coins: bool, adaptive: bool) -> dict[str
         # Those that take longest come first; each takes the place of a block, and some numbers.
         texts = {"gradient": (sum_gradients, 5), "release": (release, 6), "visit": (_visit, 7), "serve": (_serve, 4)}
         texts |= {"measure": (_measure, 2)} | ({"coins": (flip, 2)} if coins else {})
-        texts |= {"count": (release_count, 5), "adapt": (adapt, 2)} if adaptive else {}
+        if adaptive:
+            texts |= {"count": (release_count, 5), "adapt": (adapt, 3)}
+            texts |= {"count_early": (count_early, 7), "adapt_early": (adapt_early, 4)}
         return {name: Piece(text, placed, *[number] * count) for name, (text, count) in texts.items()}
 
     return once((_visit, likeness(laid), coins, adaptive), made)
@@ -112,7 +116,7 @@ def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
     act(method, SERVE, place, 0, 0, t - first, t, 0)
     note_failures(t, state.checked, 0, state.failed)
     if calls.adapt != 0:
-        call(calls.adapt, (place, t - first))
+        call(calls.adapt, (place, t - first, t))
     if seen.worker >= 0:
         for j in range(state.sent.shape[1]):
             store(load(state.sent, 0, j), seen.broadcasts, t - first, j)

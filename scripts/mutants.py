@@ -246,8 +246,14 @@ MUTANTS = {
         "of counts: the noise",
         method="adaptive",
     ),
+    "two early counts with the same noise": Mutant(
+        CLIPPING, "address = abs(t), i,", "address = abs(t) // 2, i,", "between counts", method="adaptive"
+    ),
+    "early counts not multiplied where it is said": Mutant(
+        CLIPPING, "    if early:\n", "    if early and False:\n", "the noise", method="adaptive"
+    ),
     "a count with the noise of a gradient": Mutant(
-        CLIPPING, "(t, i, COUNT), like)", "(t, i, 0), like)", "between count", method="adaptive"
+        CLIPPING, "abs(t), i, COUNT if t > 0 else", "abs(t), i, 0 if t > 0 else", "between count", method="adaptive"
     ),
     "a threshold of counts as they are": Mutant(
         CLIPPING,
@@ -265,8 +271,8 @@ MUTANTS = {
     ),
     "counts that spend more than is said": Mutant(
         "methods.clipping",
-        "replace(self, deviations=deviations,",
-        "replace(self, deviations=0.8 * deviations,",
+        "np.sqrt(self.variances[: self.clip.early])",
+        "0.8 * np.sqrt(self.variances[: self.clip.early])",
         "of counts: the noise",
         method="adaptive",
     ),
@@ -305,7 +311,7 @@ def audit(mutant: Mutant) -> Any:
         "MLP": (small_network(), fl.PrimalDual(step=0.5)),
         "adaptive": (
             small(wide=True, workers=mutant.workers, regularizer=fl.Zero()),
-            fl.PrimalDual(0.2, "static", clip=fl.AdaptiveClip(quantile=0.6, start=0.4, every=1, share=0.3, rate=0.7)),
+            fl.PrimalDual(0.2, "static", clip=fl.AdaptiveClip(0.6, 0.4, every=1, share=0.3, rate=0.7, early=3)),
         ),
     }
     problem, method = subjects[mutant.method]

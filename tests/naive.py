@@ -508,7 +508,7 @@ class Address(NamedTuple):
     purpose: int = 0
 
 
-COUNT = 2**32 - 2  # the purpose of a count's noise
+COUNT = 2**32 - 2  # the purpose of a count's noise; before the first round, one less
 
 
 class Adaptive:
@@ -523,36 +523,46 @@ class Adaptive:
         self,
         quantile: float,
         start: float,
-        rate: float,
-        counted: list[int],
+        gains: dict[int, float],  # η by round: 0, −1, −2, ... come before the first
         deviations: Array,  # (n,): of the counts
         samples: int,
         limits: tuple[float, float] = (0.0, math.inf),
         steps: tuple[Array, Array] | None = None,
+        factor: float = 1.0,
     ) -> None:
-        self.quantile, self.start, self.rate, self.counted = quantile, start, rate, counted
+        self.quantile, self.start, self.gains = quantile, start, gains
         self.deviations, self.samples, self.limits, self.steps = deviations, samples, limits, steps
+        self.factor = factor  # what C is multiplied by after the counts before the first round
         self.released: dict[int, list[float]] = {}
+
+    def begin(self, loss: Loss, shards: Shards, x0: Array, at: Address, gridded: bool) -> None:
+        """The counts before the first round, at the start."""
+        for round_ in sorted(t for t in self.gains if t <= 0):
+            C = self.threshold(round_)
+            for i, shard in enumerate(shards):
+                self.count(inside(loss, *shard, x0, C), at._replace(worker=i, round_=round_), gridded)
 
     def threshold(self, round_: int) -> float:
         """C of a round."""
         C = self.start
         for t in sorted(self.released):
             if t < round_:
-                C = C * math.exp(-self.rate * (sum(self.released[t]) - self.quantile))
+                C = C * math.exp(-self.gains[t] * (sum(self.released[t]) - self.quantile))
+                C = C * self.factor if t == 0 else C
                 C = min(max(C, self.limits[0]), self.limits[1])
         return C
 
     def pace(self, round_: int) -> float:
         """What the step of a round is multiplied by: ln of it is linear in ln C between the thresholds given."""
-        if self.steps is None:
+        if self.steps is None or not any(t < round_ for t in self.released):
             return 1.0
         return math.exp(np.interp(math.log(self.threshold(round_)), np.log(self.steps[0]), np.log(self.steps[1])))
 
     def count(self, inside_: int, at: Address, gridded: bool) -> None:
         """The release of a worker's count."""
         sigma = float(self.deviations[at.worker])
-        noise, dithers = draws(*at[:4], 1, COUNT) if sigma > 0.0 else (np.zeros(1), np.zeros(1))
+        address = (*at[:3], abs(at.round_), 1, COUNT if at.round_ > 0 else COUNT - 1)
+        noise, dithers = draws(*address) if sigma > 0.0 else (np.zeros(1), np.zeros(1))
         h = release(np.array([inside_ / self.samples]), sigma, noise, dithers, gridded)
         self.released.setdefault(at.round_, []).append(float(h[0]))
 
@@ -581,11 +591,12 @@ def released_gradient(
     clip: Clip,
 ) -> Array:
     """h = release of a multiple of ∇f_i(x): all a worker computes from its data; where clipping adapts a count too."""
-    C, in_units_of = (clip.threshold(at.round_),) * 2 if isinstance(clip, Adaptive) else (clip, 1.0)
+    # A warm start's round 0 comes after the counts before the first round.
+    C, in_units_of = (clip.threshold(max(at.round_, 1)),) * 2 if isinstance(clip, Adaptive) else (clip, 1.0)
     q = weight * gradient(loss, *shard, x, C) / in_units_of
     noise, dithers = draws(*at) if sigma > 0.0 else (np.zeros(at.d), np.zeros(at.d))
     h = in_units_of * release(q, sigma, noise, dithers, gridded)
-    if isinstance(clip, Adaptive) and at.round_ in clip.counted and at.purpose == 0:
+    if isinstance(clip, Adaptive) and at.round_ > 0 and at.round_ in clip.gains and at.purpose == 0:
         clip.count(inside(loss, *shard, x, C), at, gridded)
     return h
 

@@ -45,72 +45,107 @@ class Seen(NamedTuple):
     """Of how many releases rounding leaves it open whether they lie on the grid."""
 
 
+class Transcripts(NamedTuple):
+    """What the server saw of one worker, answered, and saw of the counts of all: see `Solution`."""
+
+    messages: Array
+    broadcasts: Array
+    early_counts: Array | None = None
+    counts: Array | None = None
+
+
 def look(
-    input_: Composite,
-    neighbour: Composite,
-    worker: int,
-    schedule: Schedule,
-    start: Array,
-    messages: Array,
-    broadcasts: Array,
-    counts: Array | None,
+    input_: Composite, neighbour: Composite, worker: int, schedule: Schedule, start: Array, seen: Transcripts
 ) -> Seen:
     """Everything the server can say about transcripts that were made from `input_`.
 
     Without the loss where the neighbour is the input itself. Thresholds follow from counts that were released.
     """
     program, adapting = schedule.program, schedule.adapting
-    rounds = len(messages), schedule.deviations.size
-    thresholds, paces = np.full(rounds, program.enforced(input_)), np.ones(rounds)
-    if adapting is not None:
-        assert counts is not None  # they were watched
-        thresholds, paces = adapting.follow(counts)
-    view = View(messages, broadcasts, paces)
-    transcripts, releases, d = view.messages.shape
+    transcripts, releases, d = seen.messages.shape
+    rounds = transcripts, schedule.deviations.size
     loss, power, noise = np.zeros(transcripts), np.zeros(transcripts), np.empty((transcripts, releases, d))
     along = np.full((transcripts, releases), np.nan)
     deviations = claimed_deviations(schedule, input_.n, worker, releases)
     spacings = spacing(deviations)
     doubt = off_grid = largest = 0.0
-    gridless, of_counts = 0, []
-    of_ledger = claimed_of_counts(schedule, worker)
-    for k, (x, release, size) in enumerate(program.method.read_back(program, worker, start, view)):
-        now, first = divmod(max(k - program.early_releases, 0), program.local_steps)
+    gridless = 0
+    counting = None if adapting is None else _Counting(input_, neighbour, worker, schedule, seen)
+    thresholds, paces = np.full(rounds, program.enforced(input_)), np.ones(rounds)
+    if counting is not None:
+        thresholds, paces = counting.thresholds, counting.paces
+        counting.look_at_early(start, loss, power)
+    for k, (x, release, size) in enumerate(
+        program.method.read_back(program, worker, start, View(seen.messages, seen.broadcasts, paces))
+    ):
+        now, step = divmod(max(k - program.early_releases, 0), program.local_steps)
         clip = thresholds[:, now]
         # Where clipping adapts, all is in units of the threshold.
-        unit = 1.0 if adapting is None else clip[:, None]
-        query, inside = _query(program, input_, worker, x, clip)
-        release, query = release / unit, query / unit
-        left = (release - query) / deviations[k]
+        unit = 1.0 if counting is None else clip[:, None]
+        query = _query(program, input_, worker, x, clip) / unit
+        left = (release / unit - query) / deviations[k]
         noise[:, k] = left
-        counted = adapting is not None and k >= program.early_releases and first == 0 and adapting.gains[now] > 0
-        if counted:
-            sigma = float(of_ledger[min(len(of_counts), of_ledger.size - 1)])
-            own = counts[:, now, worker]
-            missing = (own - inside * adapting.part) / sigma
-            of_counts.append(missing)
-            off_grid = max(off_grid, _off_grid(own, float(spacing(sigma))))
         if neighbour is not input_:
-            other, inside_other = _query(program, neighbour, worker, x, clip)
-            apart = (other / unit - query) / deviations[k]
+            apart = (_query(program, neighbour, worker, x, clip) / unit - query) / deviations[k]
             square, product = np.einsum("rd,rd->r", apart, apart), np.einsum("rd,rd->r", left, apart)
-            if counted:
-                further = (inside_other - inside) * adapting.part / sigma
-                square, product = square + further**2, product + missing * further
             power += square
             # (‖left − apart‖² − ‖left‖²)/2, without the difference of near equals.
             loss += square / 2 - product
             np.divide(product, np.sqrt(square), out=along[:, k], where=square > 0)
+        if counting is not None and step == 0 and k >= program.early_releases:
+            counting.look_at(now, x, loss, power)
         # Every release so far has added a few roundings of numbers of its size, and they stay.
         largest = max(largest, size)
         error = (8 + k) * 2.0**-53 * largest / float(np.min(unit))
         doubt = max(doubt, float(error / deviations[k]))
         if error < TELLING * spacings[k]:
-            off_grid = max(off_grid, _off_grid(release, float(spacings[k])))
+            off_grid = max(off_grid, _off_grid(release / unit, float(spacings[k])))
         else:
             gridless += 1
-    counts_left = np.stack(of_counts, axis=1) if of_counts else np.zeros((transcripts, 0))
-    return Seen(loss, power, along, noise, counts_left, doubt, off_grid, gridless)
+    of_counts = np.zeros((transcripts, 0))
+    if counting is not None:
+        of_counts, off_grid = np.stack(counting.noise, axis=1), max(off_grid, counting.off_grid)
+    return Seen(loss, power, along, noise, of_counts, doubt, off_grid, gridless)
+
+
+class _Counting:
+    """The same of a worker's counts, as they come."""
+
+    def __init__(
+        self, input_: Composite, neighbour: Composite, worker: int, schedule: Schedule, seen: Transcripts
+    ) -> None:
+        assert schedule.adapting is not None
+        assert seen.counts is not None  # they were watched
+        assert seen.early_counts is not None
+        self.inputs, self.worker, self.adapting = (input_, neighbour), worker, schedule.adapting
+        self.deviations = claimed_of_counts(schedule, worker)
+        self.early, self.counts = seen.early_counts[:, :, worker], seen.counts[:, :, worker]
+        all_, paces = self.adapting.follow(seen.early_counts, seen.counts)
+        self.early_thresholds, self.thresholds = np.split(all_, [self.early.shape[1]], axis=1)
+        self.paces = paces[:, self.early.shape[1] :]
+        self.noise: list[Array] = []
+        self.off_grid = 0.0
+
+    def look_at_early(self, start: Array, loss: Array, power: Array) -> None:
+        """Those before the first round."""
+        x = np.tile(start, (len(self.early), 1))
+        for k in range(self.early.shape[1]):
+            self._add(self.early[:, k], x, self.early_thresholds[:, k], loss, power)
+
+    def look_at(self, now: int, x: Array, loss: Array, power: Array) -> None:
+        """That of a round, if there is one."""
+        if self.adapting.gains[now] > 0:
+            self._add(self.counts[:, now], x, self.thresholds[:, now], loss, power)
+
+    def _add(self, released: Array, x: Array, clip: Array, loss: Array, power: Array) -> None:
+        sigma = float(self.deviations[min(len(self.noise), self.deviations.size - 1)])
+        inside, other = (query(problem, self.worker, x, clip)[1] for problem in self.inputs)
+        left, apart = ((part * self.adapting.part) / sigma for part in (inside, other - inside))
+        left = released / sigma - left
+        self.noise.append(left)
+        power += apart**2
+        loss += apart**2 / 2 - left * apart
+        self.off_grid = max(self.off_grid, _off_grid(released, float(spacing(sigma))))
 
 
 def _off_grid(releases: Array, spacing_: float) -> float:
@@ -133,8 +168,7 @@ def claimed_of_counts(schedule: Schedule, worker: int) -> Array:
     return np.sqrt(ledger.count_variances * (ledger.count_factors[worker] if ledger.counts else 1.0))
 
 
-def _query(program: Program, problem: Composite, worker: int, x: Array, clip: Array) -> tuple[Array, Array]:
-    """What is released of the worker at every row of x, before the noise, and how many gradients are not clipped."""
+def _query(program: Program, problem: Composite, worker: int, x: Array, clip: Array) -> Array:
+    """What is released of the worker at every row of x, before the noise."""
     part = float(problem.sizes[worker] / program.method.divisors(problem)[worker])
-    means, inside = query(problem, worker, x, clip)
-    return means * part, inside
+    return query(problem, worker, x, clip)[0] * part

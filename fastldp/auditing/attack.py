@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.auditing import evidence, independence, pair
-from fastldp.auditing.adversary import Seen, claimed_deviations, claimed_of_counts, look
+from fastldp.auditing.adversary import Seen, Transcripts, claimed_deviations, claimed_of_counts, look
 from fastldp.auditing.evidence import Check
 from fastldp.auditing.independence import (
     Closest,
@@ -249,7 +249,8 @@ class Attack:
         assert run.broadcasts is not None
         schedule = self.schedule if schedule is None else schedule
         start = starting_point(inputs[0], None)
-        seen = look(*inputs, worker, schedule, start, run.messages, run.broadcasts, run.counts)
+        transcripts = Transcripts(run.messages, run.broadcasts, run.early_counts, run.counts)
+        seen = look(*inputs, worker, schedule, start, transcripts)
         if not seen.doubt < MOST_DOUBT:
             raise ArgumentError(
                 "rounds",

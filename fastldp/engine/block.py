@@ -325,6 +325,8 @@ class Block:
             self._calls = self._compiled()
         begin = self.done
         threads = threads if parallel_kernels_run() else 1
+        if begin == 0 and self.adaptive:
+            self._count_early()
         if begin == 0 and self.program.early_releases:
             seen = self._transcript(self.program.early_releases, 1)
             # Round 0 has the numbers of the first, but counts nothing.
@@ -343,6 +345,36 @@ class Block:
                 self._stretches(ends[k : k + 2], threads)
         if end in self._lengths or self.state.failed.any():
             self._settle()
+
+    def _count_early(self) -> None:
+        """The counts before the first round, at the start: methods may put it where gradients are taken later on."""
+        adapting = [runs.schedule.adapting for runs in self._kinds if runs.schedule.adapting is not None]
+        count = max(one.early_gains.size for one in adapting)
+        if not count:
+            return
+        # Those that count less often do so last.
+        gains, deviations = (
+            self._of_rounds([np.pad(part, (count - part.size, 0)) for part in parts], 0, count, 0.0)
+            for parts in ([one.early_gains for one in adapting], [one.early_deviations for one in adapting])
+        )
+        clipping = self.clipping._replace(counted=np.ones(count, np.int64), gains=gains, deviations=deviations)
+        method = self.method._replace(
+            of_rounds=self.zeros(0, *self.method.of_rounds.shape[1:2]), paces=self.zeros(count + 1)
+        )
+        before = self.state.points.copy()
+        self.state.points[...] = self._start
+        seen = self._transcript(0, count)
+        calls = self._calls
+        self._calls = calls._replace(visit=calls.count_early, serve=calls.adapt_early, does=0)
+        try:
+            self._call(np.array([-count, 0]), _Laid(-count, 0, self.zeros(count), method, clipping), seen, threads=1)
+        finally:
+            self._calls = calls
+        self.state.points[...] = before
+        for runs, lanes, repetitions in self._going:
+            if runs.early_counts is not None:
+                kept = runs.early_counts.shape[1]
+                runs.early_counts[repetitions] = self._of_lanes(seen.counts, lanes)[:, count - kept :]
 
     def _stretches(self, ends: NDArray[np.int64], threads: int) -> None:
         """From round ends[0] to ends[1] and so on, each recorded where a timetable has it; in one call of a kernel."""
@@ -514,7 +546,7 @@ class Block:
         found = [runs.schedule.adapting for runs in self._kinds if runs.schedule.adapting is not None]
         none = self.zeros(0)
         if not found:
-            return Clipping(np.zeros(0, np.int64), *[none] * 2, none, 0.0, *[none] * 4, none, none)
+            return Clipping(np.zeros(0, np.int64), none, none, none, 0.0, *[none] * 7)
         knots = max(one.knots.size for one in found)
         at, bends = zip(*(one.bends(knots) for one in found), strict=True)
         return Clipping(
@@ -524,6 +556,7 @@ class Block:
             factors=self.stack(one.factors for one in found),
             part=found[0].part,
             quantile=self.stack(one.clip.quantile for one in found),
+            factor=self.stack(one.factor for one in found),
             least=self.stack(one.limits.least for one in found),
             most=self.stack(one.limits.most for one in found),
             released=self.zeros(problem.n),

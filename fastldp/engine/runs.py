@@ -40,6 +40,8 @@ class Runs:
     """What gradients are clipped to after each recorded round."""
     messages: Array | None = field(init=False)
     broadcasts: Array | None = field(init=False)
+    early_counts: Array | None = field(init=False)
+    """(repetitions, counts, n): those before the first round."""
     counts: Array | None = field(init=False)
     """(repetitions, T, n): those of all workers, where clipping adapts and one is watched; NaN where none was sent."""
 
@@ -56,7 +58,11 @@ class Runs:
         answers = self.schedule.program.broadcasts(self.rounds)
         self.broadcasts = np.full((repetitions, answers, d), np.nan) if watched else None
         counted = watched and self.schedule.adapting is not None
-        self.counts = np.full((repetitions, self.rounds, self.problem.n), np.nan) if counted else None
+        self.counts = self.early_counts = None
+        if counted:
+            early = self.schedule.adapting.early_gains.size
+            self.counts = np.full((repetitions, self.rounds, self.problem.n), np.nan)
+            self.early_counts = np.full((repetitions, early, self.problem.n), np.nan)
 
     @property
     def recorded(self) -> tuple[Array, ...]:

@@ -19,8 +19,9 @@ from fastldp.kernels.formulas import is_ours
 from fastldp.kernels.methods import ACTS, COMMON, Names
 from fastldp.lanes import load, store
 from fastldp.methods.clipping import checked_clip
-from fastldp.methods.planned import checked_step
-from fastldp.methods.schedule import Outline, Program, Schedule, Terms, static_outline
+from fastldp.methods.planned import PLANNED, checked_step
+from fastldp.methods.schedule import Outline, Program, Schedule, Terms, fewest_rounds, static_outline
+from fastldp.planning.plan import Way
 from fastldp.privacy.budget import Budget
 from fastldp.problems.composite import Composite
 from fastldp.regularizers import Regularizer
@@ -189,6 +190,25 @@ class Method(Extensible):
     def server_shares(self, problem: Composite) -> Array:
         """(n,): what the server multiplies each worker's by before it takes the mean: 1 where releases are weighted."""
         return np.ones(problem.n)
+
+    def way(self, problem: Composite) -> Way:
+        """How the average model descends by releases, for a plan."""
+        return Way(
+            parts=1,
+            shares=self.server_shares(problem),
+            local_steps=int(getattr(self, "local_steps", 1)),
+            server_step=float(getattr(self, "server_step", 1.0)),
+            early_releases=int(getattr(self, "local_steps", 1)) if getattr(self, "warm_start", False) else 0,
+        )
+
+    def planned_rounds(self, problem: Composite, budget: Budget) -> int:
+        """The fewest rounds with the least error to expect, where the step is planned."""
+        if not self.plans or getattr(self, "step", None) != PLANNED:
+            remedy = (
+                f'rounds are planned with a step; give {type(self).__name__}(step="planned"), or a number of rounds'
+            )
+            raise ArgumentError("rounds", PLANNED, remedy if self.plans else "give a number: nothing plans this method")
+        return fewest_rounds(self, Terms(problem, budget))
 
     def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The step and the noise of every round."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from fastldp.validation import integer, real
 
 Array = NDArray[np.float64]
 
+# Counts before the first round, at most: each takes as long as a round.
+MOST_EARLY = 10_000
 # How far the threshold may go from its start, up or down.
 REACH = 1e6
 # Dividing by the threshold adds so much, in units of the bound, to the rounding of a query; and a count has as much.
@@ -27,47 +30,64 @@ KNOT = 2.0
 class AdaptiveClip:
     """Clip each sample's gradient to a norm C that follows a quantile of them; nothing has to be known of the data.
 
-    Every few rounds each worker also releases how many of its samples have a gradient shorter than C, with noise of its
-    own, through the same release and ledger as gradients (after Andrew, Thakkar, McMahan, Ramaswamy 2021, whose server
-    is trusted). The server adds them up to a share p of all samples, and C ← C·exp(−η(p − q)). So C is made of
-    releases: rounds after it may depend on it.
+    Each worker releases how many of its samples have a gradient shorter than C, with noise of its own, through the same
+    release and ledger as gradients (after Andrew, Thakkar, McMahan, Ramaswamy 2021, whose server is trusted). The
+    server adds them up to a share p of all samples, and C ← C·exp(−η(p − q)). So C is made of releases: rounds after it
+    may depend on it. By default C is found before the first round and kept: where models move, gradients of samples
+    that are learnt shrink, C would follow them, and what is left to learn would be clipped away.
 
     Parameters
     ----------
     quantile : float
-        q, in (0, 1): the share of the samples whose gradients are to stay as they are.
+        q, in (0, 1): the share of the samples whose gradients are shorter than what C follows.
     start : float
-        C of the first rounds. It is kept within a factor of 10⁶ of it.
-    every : int
-        A count in every so many rounds; there must be more of these.
+        C before all counts. It is kept within a factor of 10⁶ of it.
+    every : int, optional
+        A further count in every so many rounds; none where it is not given.
     share : float
         What the counts may spend of ρ, in (0, 1).
     rate : float
-        η > 0.
+        Of the first count; η of count j is rate/(1 + j/10 + 10σ²), with the variance σ² of the noise in p.
+    early : int
+        So many counts before the first round, at the start, where no gradient is released.
+    factor : float, optional
+        What C is multiplied by after these. Where it is not given it is planned: the less noise there is to come, the
+        less is clipped.
 
     Examples
     --------
-    >>> AdaptiveClip(quantile=0.9)
-    AdaptiveClip(quantile=0.9, start=1.0, every=10, share=0.05, rate=0.3)
+    >>> AdaptiveClip(quantile=0.8, every=10, early=0)
+    AdaptiveClip(quantile=0.8, start=1.0, every=10, share=0.05, rate=2.0, early=0, factor=None)
     """
 
-    quantile: float = 0.8
+    quantile: float = 0.5
     start: float = 1.0
-    every: int = 10
+    every: int | None = None
     share: float = 0.05
-    rate: float = 0.3
+    rate: float = 2.0
+    early: int = 40
+    factor: float | None = None
 
     def __post_init__(self) -> None:
         between = "give a number between 0 and 1"
+        rounds = "give a number of rounds ≥ 1, or None"
         checked = {
-            "quantile": real("quantile", self.quantile, f"{between}, such as 0.8", above=0, below=1),
+            "quantile": real("quantile", self.quantile, f"{between}, such as 0.5", above=0, below=1),
             "start": threshold("start", self.start),
-            "every": integer("every", self.every, "give a number of rounds ≥ 1", at_least=1),
+            "every": None if self.every is None else integer("every", self.every, rounds, at_least=1),
             "share": real("share", self.share, f"{between}, such as 0.05: of the budget", above=0, below=1),
-            "rate": real("rate", self.rate, "give a finite number > 0, such as 0.3", above=0),
+            "rate": real("rate", self.rate, "give a finite number > 0, such as 2", above=0),
+            "early": integer(
+                "early", self.early, f"give a number from 0 to {MOST_EARLY:,}", at_least=0, at_most=MOST_EARLY
+            ),
+            "factor": None if self.factor is None else threshold("factor", self.factor),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
+        if self.every is None and not self.early:
+            raise ArgumentError("early", 0, "nothing would be counted; give early= or every=")
+        if self.factor is not None and not self.early:
+            raise ArgumentError("factor", self.factor, "it is of what is counted before the first round; give early=")
 
     def counted(self, rounds: int) -> NDArray[np.int64]:
         """The rounds that count: every so many, but for the last, after which nothing is clipped any more.
@@ -75,17 +95,17 @@ class AdaptiveClip:
         >>> AdaptiveClip(every=10).counted(30).tolist()
         [10, 20]
         """
+        if self.every is None:
+            return np.zeros(0, dtype=np.int64)
         found = np.arange(self.every, rounds, self.every, dtype=np.int64)
         if not found.size:
             remedy = f"fewer than one count: give more than every = {self.every}, or AdaptiveClip(every=...) less"
             raise ArgumentError("rounds", rounds, remedy)
         return found
 
-    def gains(self, rounds: int) -> Array:
-        """(T,): η of the rounds that count, and 0 of the others."""
-        found = np.zeros(rounds)
-        found[self.counted(rounds) - 1] = self.rate
-        return found
+    def gains(self, count: int, variance: float) -> Array:
+        """(count,): η of counts whose shares have noise of this variance."""
+        return self.rate / (1 + np.arange(count) / 10 + 10 * variance)
 
 
 def checked_clip(clip: Any) -> float | AdaptiveClip:
@@ -119,43 +139,76 @@ class Adapting:
 
     clip: AdaptiveClip
     limits: Limits
-    gains: Array
-    """(T,): η of each round, 0 where nothing is counted."""
+    rounds: int
     part: float
     """1/M, what a sample is of all."""
     knots: Array
     """Thresholds, ascending, at which the step was planned."""
     paces: Array
-    """The step there, over that at the start; ones where it does not depend on the threshold."""
-    deviations: Array
-    """(T,): σ of a count up to each worker's factor; zeros without a budget, and where nothing is counted."""
+    """The step there, over that of the schedule; ones where it does not depend on the threshold."""
+    factor: float
+    """What the threshold is multiplied by before the first round."""
+    variances: Array
+    """Those of all counts, up to each worker's factor; zeros without a budget."""
     factors: Array
-    """(n,): what worker i multiplies it by."""
+    """(n,): what worker i multiplies a count's deviation by."""
 
-    def noised(self, variances: Array, factors: Array) -> Adapting:
-        """The same with the variances of the counts."""
-        deviations = np.zeros_like(self.gains)
-        deviations[self.gains > 0] = np.sqrt(variances)
-        return replace(self, deviations=deviations, factors=np.sqrt(factors))
+    @cached_property
+    def _in_order(self) -> Array:
+        """η of all counts."""
+        # What all workers together add to a share.
+        noise = float(np.sum(self.factors**2)) * self.variances
+        return self.clip.gains(self.variances.size, float(noise.max(initial=0.0)))
+
+    @property
+    def early_gains(self) -> Array:
+        """η of the counts before the first round."""
+        return self._in_order[: self.clip.early]
+
+    @property
+    def early_deviations(self) -> Array:
+        """σ of these up to each worker's factor."""
+        return np.sqrt(self.variances[: self.clip.early])
+
+    @property
+    def gains(self) -> Array:
+        """(T,): η of each round, 0 where nothing is counted."""
+        return self._spread(self._in_order)
+
+    @property
+    def deviations(self) -> Array:
+        """(T,): σ of a round's count up to each worker's factor."""
+        return self._spread(np.sqrt(self.variances))
+
+    def _spread(self, values: Array) -> Array:
+        found = np.zeros(self.rounds)
+        found[self.clip.counted(self.rounds) - 1] = values[self.clip.early :]
+        return found
+
+    @property
+    def counts(self) -> int:
+        """How many there are."""
+        return self.clip.early + self.clip.counted(self.rounds).size
 
     def bends(self, count: int) -> tuple[Array, Array]:
         """ln C of the knots, and ln of the pace at the first with what its slope changes by at each; so many."""
         at, paces = np.log(self.knots), np.log(self.paces)
         slopes = np.append(np.diff(paces) / np.diff(at), 0.0)
-        more = count - at.size
-        return np.pad(at, (0, more), mode="edge"), np.pad(
-            np.concatenate([paces[:1], np.diff(slopes, prepend=0.0)]), (0, more)
-        )
+        bends, more = np.concatenate([paces[:1], np.diff(slopes, prepend=0.0)]), count - at.size
+        return np.pad(at, (0, more), mode="edge"), np.pad(bends, (0, more))
 
-    def follow(self, counts: Array) -> tuple[Array, Array]:
-        """(transcripts, T): thresholds and paces of the rounds, from what all workers released in those before."""
-        thresholds, paces = np.ones((2, *counts.shape[:2]))
-        now = np.full(len(counts), self.limits.start)
-        for t in range(counts.shape[1]):
-            thresholds[:, t], paces[:, t] = now, self.pace(now)
-            if self.gains[t] > 0:
-                apart = counts[:, t].sum(axis=1) - self.clip.quantile
-                now = np.clip(now * np.exp(-self.gains[t] * apart), *self.limits[1:])
+    def follow(self, early: Array, counts: Array) -> tuple[Array, Array]:
+        """(transcripts, counts before the first round + T): thresholds and paces, from what all released before."""
+        gains = np.concatenate([self.early_gains, self.gains])
+        shares = np.concatenate([early, counts], axis=1).sum(axis=2)
+        thresholds, paces = np.ones((2, *shares.shape))
+        now, pace = np.full(len(shares), self.limits.start), np.ones(len(shares))
+        for t, gain in enumerate(gains):
+            thresholds[:, t], paces[:, t] = now, pace
+            if gain > 0:
+                moved = now * np.exp(-gain * (shares[:, t] - self.clip.quantile))
+                now = np.clip(moved * (self.factor if t + 1 == self.clip.early else 1.0), *self.limits[1:])
+                pace = self.pace(now)
         return thresholds, paces
 
     def pace(self, thresholds: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError
-from fastldp.methods.clipping import KNOT, Limits
+from fastldp.methods.clipping import KNOT, AdaptiveClip, Limits
 from fastldp.planning.plan import Plan, Way, checked_prior, chosen, planned
 from fastldp.privacy.allocation import LARGEST_VARIANCE
 from fastldp.problems.composite import Composite
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 PLANNED = "planned"
+# Of what is found before the first round, gradients are clipped to such multiples.
+LEAST_FACTOR, LARGEST_FACTOR = 0.4, 1.5
+# They are (Γ/CLEAR)^GROWTH: the best thresholds of real and generated problems grow about so.
+CLEAR, GROWTH = 600.0, 0.3
+# Rounds are planned for thresholds as small as this, of the start.
+SMALLER = 0.5
 EXACT = "exact"
 
 
@@ -53,12 +59,9 @@ def grounds_of(problem: Composite, prior: Prior | str | None) -> tuple[Facts, Pr
     return problem.facts_of_data(), problem.exact_prior() if prior == EXACT else checked_prior(prior)
 
 
-def read_by_plan(problem: Composite, prior: Prior | str | None, *, bounded: bool, adaptive: bool = False) -> list[str]:
+def read_by_plan(problem: Composite, prior: Prior | str | None, *, bounded: bool) -> list[str]:
     """What a plan reads off the data beside the gradient bound, which is public where gradients are bounded so."""
     read = []
-    # Where clipping adapts, thresholds stand for the length of the rows.
-    if adaptive:
-        return ["the prior"] if prior == EXACT else []
     if problem.row_bound is None and not (problem.public_radius and (not bounded or problem.bound_source == "public")):
         read.append("the length of the rows")
     return [*read, "the prior"] if prior == EXACT else read
@@ -78,41 +81,60 @@ def planned_descent(
 
 
 class Table(NamedTuple):
-    """Steps that were planned for thresholds; none where the step does not follow the threshold."""
+    """Steps that were planned for thresholds."""
 
-    knots: Array | None = None
-    steps: Array | None = None
+    knots: Array
+    steps: Array
 
 
-def planned_adaptive(
-    program: Program,
-    prior: Prior | str | None,
-    rho: Array,
-    unit: Array,
-    way: Way,
-    *,
-    allocation: str,
-    convexity: float | None = None,
-    step: float | None = None,
-    largest: float = LARGEST_VARIANCE,
-) -> tuple[Plan, Table]:
-    """The plan at the threshold that clipping starts with, and the step for every other that it may come to.
+class Outlook:
+    """What a plan is made by where clipping adapts: at any threshold, from public numbers alone."""
 
-    `unit` has the sensitivities at a threshold of one.
+    def __init__(
+        self, program: Program, prior: Prior | str | None, rho: Array, unit: Array, way: Way, **rest: Any
+    ) -> None:
+        """`unit` has the sensitivities at a threshold of one, `rho` what gradients may spend."""
+        assert program.adaptive is not None
+        self.problem, self.prior, self.rho, self.unit, self.way = program.problem, prior, rho, unit, way
+        self.rest: dict[str, Any] = rest
+        self.limits = Limits.of(program.adaptive, self.problem.clip, self.problem.precision)
+        self.factor = factor_of(program.adaptive, unit, rho, self.problem.d, way)
+
+    def at(self, threshold: float) -> tuple[Facts, Prior, Array, Array, Way]:
+        """What `planned` and `chosen` take."""
+        # Gradients at the start are as long as the threshold was before it was multiplied.
+        facts = self.problem.facts_at(threshold, threshold / self.factor)
+        if self.prior == EXACT:
+            prior = self.problem.exact_prior()
+        else:
+            prior = Prior.of_facts(facts) if self.prior is None else checked_prior(self.prior)
+        return facts, prior, self.rho, threshold * self.unit, self.way
+
+    def plan(self, rounds: int, step: float | None, largest: float = LARGEST_VARIANCE) -> Plan:
+        """The plan at the threshold that clipping starts with."""
+        return planned(*self.at(self.limits.start), rounds=rounds, step=step, largest=largest, **self.rest)
+
+    def table(self, rounds: int) -> Table:
+        """The step for every threshold that clipping may come to."""
+        count = max(2, 1 + math.ceil(math.log(self.limits.most / self.limits.least, KNOT)))
+        knots = np.geomspace(self.limits.least, self.limits.most, count)
+        steps = [chosen(*self.at(one), rounds=rounds, **self.rest).step for one in knots.tolist()]
+        return Table(knots, np.array(steps))
+
+    def fewest(self) -> int:
+        """The rounds that suffice for thresholds down to a part of the start: more cost time, and fewer accuracy."""
+        return chosen(*self.at(self.limits.start * SMALLER), rounds=None, **self.rest).fewest
+
+
+def factor_of(clip: AdaptiveClip, unit: Array, rho: Array, dimension: int, way: Way) -> float:
+    """What the threshold is multiplied by before the first round, from public numbers.
+
+    Of what is found the less is clipped the larger Γ is, the signal over the noise of all releases together, were the
+    mean gradient as long as the threshold: little of it is left in much noise, and much bias where there is little.
     """
-    problem, clip, rounds = program.problem, program.adaptive, program.rounds
-    assert clip is not None
-    limits, left = Limits.of(clip, problem.clip, problem.precision), (1 - clip.share) * rho
-    common: dict[str, Any] = {"rounds": rounds, "allocation": allocation, "convexity": convexity}
-
-    def grounds(threshold: float) -> tuple[Facts, Prior]:
-        facts = problem.facts_at(threshold)
-        if prior == EXACT:
-            return facts, problem.exact_prior()
-        return facts, Prior.of_facts(facts) if prior is None else checked_prior(prior)
-
-    plan = planned(*grounds(limits.start), left, limits.start * unit, way, **common, step=step, largest=largest)
-    count = max(2, 1 + math.ceil(math.log(limits.most / limits.least, KNOT)))
-    knots = np.geomspace(limits.least, limits.most, count)
-    steps = np.array([chosen(*grounds(at), left, at * unit, way, **common).step for at in knots.tolist()])
-    return plan, Table(knots, steps)
+    if not clip.early:
+        return 1.0
+    if clip.factor is not None:
+        return clip.factor
+    price = way.parts**2 * float(np.mean(way.shares**2 * unit**2 / rho)) / (2 * unit.size)
+    return min(max((1 / (dimension * price) / CLEAR) ** GROWTH, LEAST_FACTOR), LARGEST_FACTOR)

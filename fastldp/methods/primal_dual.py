@@ -15,11 +15,12 @@ from fastldp.lanes import fma, load, mean_over_workers, prox, store
 from fastldp.methods.base import Found, Method, View
 from fastldp.methods.clipping import AdaptiveClip
 from fastldp.methods.planned import (
+    EXACT,
     PLANNED,
-    Table,
+    Outlook,
     check_prior,
+    factor_of,
     grounds_of,
-    planned_adaptive,
     read_by_plan,
     refuse_without_budget,
 )
@@ -37,10 +38,11 @@ from fastldp.methods.schedule import (
     noiseless,
     with_noise,
 )
-from fastldp.planning.plan import Plan, planned, way_of
+from fastldp.planning.plan import Plan, Way, planned
 from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
 from fastldp.privacy.ledger import ADAPTIVE
 from fastldp.problems.composite import Composite
+from fastldp.problems.facts import LARGEST_STEP
 from fastldp.problems.prior import Prior
 from fastldp.regularizers import Regularizer
 from fastldp.validation import known_name, vector
@@ -181,11 +183,15 @@ class PrimalDual(Method):
         check_clip(program)
         clip, (bound, source), divisors = program.adaptive, program.bounding(problem), problem.divisors
         calibration = terms.calibration(bound, divisors, rounds, clip)
-        table = Table()
+        unit, way, left, table = calibration.sensitivities.total, self.way(problem), terms.left(clip), None
+        factor = 1.0 if clip is None else factor_of(clip, unit, left, problem.d, way)
         if isinstance(self.allocation, Plan):
             plan: Plan | None = self._given_plan(self.allocation, problem, rounds)
         elif self._planned and clip is not None:
-            plan, table = self._adaptive_plan(terms, program, calibration)
+            own, largest = None if self.step == PLANNED else self._step(problem), LARGEST_VARIANCES[problem.dtype]
+            rest = {"allocation": self.allocation, "convexity": problem.safe_strong_convexity}
+            outlook = Outlook(program, self.prior, left, unit, way, **rest)
+            plan, table = outlook.plan(rounds, own, largest), outlook.table(rounds) if own is None else None
         else:
             plan = self._plan(terms, rounds, calibration) if self._planned else None
         step = self._step(problem) if plan is None else plan.step
@@ -194,7 +200,7 @@ class PrimalDual(Method):
         if plan is None:
             variances = self._variances(problem, rounds, step, calibration)
         program.step = step
-        adapting = adapting_of(program, *table)
+        adapting = adapting_of(program, factor, table)
 
         def complete() -> Schedule:
             shape, factors = variances() if plan is None else (plan.shape, plan.factors)
@@ -246,7 +252,7 @@ class PrimalDual(Method):
             prior,
             terms.rho,
             calibration.sensitivities.total,
-            way_of(facts),
+            self.way(problem),
             rounds=rounds,
             allocation=self.allocation,
             convexity=problem.safe_strong_convexity,
@@ -254,22 +260,8 @@ class PrimalDual(Method):
             largest=LARGEST_VARIANCES[problem.dtype],
         )
 
-    def _adaptive_plan(self, terms: Terms, program: Program, calibration: Calibration) -> tuple[Plan, Table]:
-        """The same at the threshold that clipping starts with, and the steps for others."""
-        problem = terms.problem
-        assert isinstance(self.allocation, str)  # as above
-        plan, table = planned_adaptive(
-            program,
-            self.prior,
-            terms.rho,
-            calibration.sensitivities.total,
-            way_of(problem.facts_at(1.0)),
-            allocation=self.allocation,
-            convexity=problem.safe_strong_convexity,
-            step=None if self.step == PLANNED else self._step(problem),
-            largest=LARGEST_VARIANCES[problem.dtype],
-        )
-        return plan, table if self.step == PLANNED else Table()
+    def way(self, problem: Composite) -> Way:
+        return Way(parts=problem.n, largest_step=LARGEST_STEP, heaviest=float(problem.shares.max()))
 
     def _step(self, problem: Composite) -> float:
         if self.step is None:
@@ -296,7 +288,9 @@ class PrimalDual(Method):
         if isinstance(self.allocation, Plan):
             return ", ".join(dict.fromkeys([*read, *filter(None, self.allocation.read_off_data.split(", "))]))
         if self._planned:
-            read += read_by_plan(problem, self.prior, bounded=public, adaptive=source == ADAPTIVE)
+            # Where clipping adapts, thresholds stand for the length of the rows.
+            adaptive = ["the prior"] if self.prior == EXACT else []
+            read += adaptive if source == ADAPTIVE else read_by_plan(problem, self.prior, bounded=public)
         return ", ".join(read)
 
     def _variances(

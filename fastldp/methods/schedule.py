@@ -15,14 +15,18 @@ from fastldp.errors import BudgetError, DataError
 from fastldp.kernels.formulas import is_ours
 from fastldp.methods.clipping import ROUNDING, Adapting, AdaptiveClip, Limits
 from fastldp.methods.planned import (
+    EXACT,
+    LARGEST_FACTOR,
     PLANNED,
+    Outlook,
     Table,
-    planned_adaptive,
+    factor_of,
+    grounds_of,
     planned_descent,
     read_by_plan,
     refuse_without_budget,
 )
-from fastldp.planning.plan import ARRAYS_OF_RELEASES, Way
+from fastldp.planning.plan import ARRAYS_OF_RELEASES, chosen
 from fastldp.privacy import sampler
 from fastldp.privacy.allocation import LARGEST_VARIANCE, factors_of, static_variances
 from fastldp.privacy.budget import Budget
@@ -33,6 +37,9 @@ if TYPE_CHECKING:
     from fastldp.methods.base import Method
 
 Array = NDArray[np.float64]
+
+# Where rounds are planned.
+LEAST_ROUNDS, MOST_PLANNED_ROUNDS = 100, 20_000
 
 
 @dataclass(eq=False)
@@ -189,6 +196,10 @@ class Terms:
         """(n,): what each worker may spend."""
         return self.budget.rho_of_workers(self.problem.n)
 
+    def left(self, clip: AdaptiveClip | None) -> Array:
+        """(n,): what counts leave of it."""
+        return self.rho if clip is None else (1 - clip.share) * self.rho
+
     @cached_property
     def epsilon(self) -> Array:
         """(n,): what each worker is promised."""
@@ -201,12 +212,11 @@ class Terms:
 
         Where clipping adapts they have what the counts leave them of ρ, and divide by the threshold too.
         """
-        left = 1.0 if clip is None else 1 - clip.share
-        about = bound, divisors.tobytes(), left
+        about = bound, divisors.tobytes(), 0.0 if clip is None else clip.share
         found = self._calibrations.get(about)
         if found is None:
             more = 0.0 if clip is None else ROUNDING
-            found = self._calibrated(released(self.problem, bound, divisors, more), left * self.rho)
+            found = self._calibrated(released(self.problem, bound, divisors, more), self.left(clip))
             self._calibrations[about] = found
         if not found.most * releases / 2 <= LARGEST_VARIANCE:
             remedy = (
@@ -241,7 +251,10 @@ class Terms:
 def noiseless(program: Program) -> Outline:
     """The outline of a run without a budget."""
     program.private = False
-    ones, adapting = np.ones(program.problem.n), adapting_of(program)
+    # Without noise nothing would have to be clipped; it is as little as with little noise.
+    own = None if program.adaptive is None else program.adaptive.factor
+    factor = 1.0 if program.adaptive is None or not program.adaptive.early else own or LARGEST_FACTOR
+    ones, adapting = np.ones(program.problem.n), adapting_of(program, factor)
 
     def complete() -> Schedule:
         return Schedule(program.step, np.zeros(program.rounds), ones, None, program, adapting)
@@ -249,15 +262,24 @@ def noiseless(program: Program) -> Outline:
     return Outline(program, False, ones, complete)
 
 
-def adapting_of(program: Program, knots: Array | None = None, steps: Array | None = None) -> Adapting | None:
+def adapting_of(program: Program, factor: float = 1.0, table: Table | None = None) -> Adapting | None:
     """How a run adapts its threshold, if it does, before its counts have noise; and its step, if that is a table."""
     clip, problem = program.adaptive, program.problem
     if clip is None:
         return None
-    limits, ones = Limits.of(clip, problem.clip, problem.precision), np.ones(2)
-    gains, of_workers = clip.gains(program.rounds), np.ones(problem.n)
-    knots, paces = (np.array(limits[1:]), ones) if knots is None else (knots, steps / program.step)
-    return Adapting(clip, limits, gains, 1 / float(problem.sizes.sum()), knots, paces, np.zeros_like(gains), of_workers)
+    limits = Limits.of(clip, problem.clip, problem.precision)
+    knots, paces = (np.array(limits[1:]), np.ones(2)) if table is None else (table.knots, table.steps / program.step)
+    return Adapting(
+        clip=clip,
+        limits=limits,
+        rounds=program.rounds,
+        part=1 / float(problem.sizes.sum()),
+        knots=knots,
+        paces=paces,
+        factor=factor,
+        variances=np.zeros(clip.early + clip.counted(program.rounds).size),
+        factors=np.ones(problem.n),
+    )
 
 
 def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
@@ -275,23 +297,20 @@ def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
     clip, (bound, source) = program.adaptive, program.bounding(problem)
     clipped = source in ("public", ADAPTIVE)
     calibration = terms.calibration(bound, divisors, releases, clip)
-    read, line, table = [] if clipped else ["the gradient bound"], "", Table()
-    if step == PLANNED:
-        way = Way(
-            parts=1,
-            shares=method.server_shares(problem),
-            local_steps=program.local_steps,
-            server_step=program.server_step,
-            early_releases=program.early_releases,
-        )
-        calibrated_to = calibration.sensitivities.total
-        if clip is None:
-            plan = planned_descent(problem, prior, terms.rho, calibrated_to, way, rounds)
-        else:
-            plan, table = planned_adaptive(program, prior, terms.rho, calibrated_to, way, allocation="static")
+    read, line, adapting = [] if clipped else ["the gradient bound"], "", None
+    unit, way, left = calibration.sensitivities.total, method.way(problem), terms.left(clip)
+    if step == PLANNED and clip is None:
+        plan = planned_descent(problem, prior, terms.rho, unit, way, rounds)
         program.step, line = plan.step, plan.line()
-        read += read_by_plan(problem, prior, bounded=clipped, adaptive=clip is not None)
-    adapting = adapting_of(program, *table)
+        read += read_by_plan(problem, prior, bounded=clipped)
+    elif step == PLANNED:
+        outlook = Outlook(program, prior, left, unit, way, allocation="static")
+        plan = outlook.plan(rounds, None)
+        program.step, line = plan.step, plan.line()
+        adapting = adapting_of(program, outlook.factor, outlook.table(rounds))
+        read += ["the prior"] if prior == EXACT else []
+    elif clip is not None:
+        adapting = adapting_of(program, factor_of(clip, unit, left, problem.d, way))
 
     def complete() -> Schedule:
         ledger = ledger_of(
@@ -331,7 +350,7 @@ def counts_of(terms: Terms, adapting: Adapting | None) -> dict[str, Any]:
     # One sample is 1/M of the share, and rounding may move the shares of both worlds.
     sensitivity, rho = adapting.part + 2 * ROUNDING, adapting.clip.share * terms.rho
     least, factors = factors_of(np.full(rho.size, sensitivity), rho)
-    variances = static_variances(np.count_nonzero(adapting.gains), float(rho[least]), sensitivity=sensitivity)
+    variances = static_variances(adapting.counts, float(rho[least]), sensitivity=sensitivity)
     return {
         "count_sensitivity": sensitivity,
         "count_variances": variances,
@@ -342,7 +361,9 @@ def counts_of(terms: Terms, adapting: Adapting | None) -> dict[str, Any]:
 
 def with_noise(adapting: Adapting | None, ledger: Ledger) -> Adapting | None:
     """The same with the noise that the ledger says its counts have."""
-    return None if adapting is None else adapting.noised(ledger.count_variances, ledger.count_factors)
+    if adapting is None:
+        return None
+    return replace(adapting, variances=ledger.count_variances, factors=np.sqrt(ledger.count_factors))
 
 
 def released(problem: Composite, bound: float, divisors: Array, more: float = 0.0) -> Sensitivity:
@@ -392,3 +413,19 @@ def calibrated(ledger: Ledger, allocation: Any) -> Ledger:
             f"multiply them by {over * (1 + 1e-9):.9g} or more",
         )
     return ledger.calibrated()
+
+
+def fewest_rounds(method: Method, terms: Terms) -> int:
+    """Those with the least error to expect of a planned step, at most so many as anyone waits for."""
+    problem, prior = terms.problem, getattr(method, "prior", None)
+    program = Program(method, problem, 1, 1.0)
+    clip, (bound, _) = program.adaptive, program.bounding(problem)
+    unit, way = terms.calibration(bound, method.divisors(problem), 1, clip).sensitivities.total, method.way(problem)
+    allocation = getattr(method, "allocation", "static")
+    if clip is not None:
+        found = Outlook(program, prior, terms.left(clip), unit, way, allocation=allocation).fewest()
+    else:
+        facts, assumed = grounds_of(problem, prior)
+        found = chosen(facts, assumed, terms.rho, unit, way, rounds=None, allocation=allocation).fewest
+    least = LEAST_ROUNDS if clip is None or clip.every is None else max(LEAST_ROUNDS, clip.every + 1)
+    return min(max(found, least), MOST_PLANNED_ROUNDS)

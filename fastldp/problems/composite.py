@@ -194,8 +194,8 @@ class Composite(ABC):
             "problem", self, f"how it bends is not known; plan neither step nor allocation of an {kind}"
         )
 
-    def facts_at(self, threshold: float) -> Facts:
-        """The same where nothing is known of the rows but a norm that gradients are clipped to."""
+    def facts_at(self, threshold: float, typical: float) -> Facts:
+        """The same where nothing is known of the rows but the norm of gradients at zero, which are clipped so."""
         return self.facts_of_data()
 
     def exact_prior(self) -> Prior:

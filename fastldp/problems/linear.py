@@ -428,10 +428,10 @@ class Problem(Composite):
             weighting=self.weighting,
         )
 
-    def facts_at(self, threshold: float) -> Facts:
-        # Rows are taken for as long as those whose gradients at zero are clipped, with labels and targets of ±1.
+    def facts_at(self, threshold: float, typical: float) -> Facts:
+        # Targets that are no labels are taken for ±1 too.
         slope = abs(float(self.loss.slope(np.zeros(1), np.ones(1))[0]))
-        radius = threshold / (slope or 1.0)
+        radius = typical / (slope or 1.0)
         return Facts(self.sizes, self.d, threshold, self.l2, self.loss.curvature, radius, weighting=self.weighting)
 
     def exact_prior(self) -> Prior:

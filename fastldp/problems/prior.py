@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -65,10 +66,13 @@ class Prior:
 
     @classmethod
     def of_facts(cls, facts: Facts) -> Prior:
-        """What is assumed where nothing else is known: the flatter the objective, the further the optimum."""
-        assert facts.radius is not None  # set to B at the latest
-        relative = facts.l2 / facts.radius**2
-        return cls(norm=0.56 * max(relative, 1e-6) ** -0.25 / facts.radius)
+        """What is assumed where nothing else is known: ‖x*‖ = √bend/5 / (l2 + bend/√d), which has the units it should.
+
+        Were f quadratic with the curvature l2 + bend/√d along the gradient at zero, and that a fifth of a sample's,
+        this would be so; of powers of l2, bend and d it was the closest to the best step of generated problems.
+        """
+        norm = 0.2 * math.sqrt(facts.bend) / (facts.l2 + facts.bend / math.sqrt(facts.dimension))
+        return cls(norm=min(max(norm, 1 / LARGEST), LARGEST))
 
     def modes(self, facts: Facts) -> Modes:
         """The prior for a problem's numbers."""

@@ -104,7 +104,7 @@ def count_early(placed: Any, place: int, t: int, begin: int, first: int, worker:
     state, calls = found(placed, place)[1], found(placed, place)[7]
     for i in range(worker, end):
         call(calls.gradient, (place, i, min(i, state.points.shape[0] - 1), share, 1))
-        call(calls.count, (place, t - first, t, i, share))
+        call(calls.tally, (place, t - first, t, i, share))
 
 
 def adapt_early(placed: Any, place: int, t: int, first: int, end: int) -> None:

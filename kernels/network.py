@@ -174,7 +174,7 @@ def _scales(clip: float, counted: Any, norms: Any) -> None:
 
 
 @piece_with_views
-def _unclipped(counted: Any, scales: Any) -> float:
+def _unclipped(counted: Any, scales: Any) -> Any:
     """How many samples have the scale 1: those that fill up are not counted."""
     keep_apart()
     inside = broadcast(0.0, load(scales, 0))

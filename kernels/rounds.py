@@ -45,7 +45,7 @@ class Calls(NamedTuple):
     serve: int = 0
     measure: int = 0
     coins: int = 0  # 0 where the server has no public number
-    count: int = 0  # 0 where no run adapts its threshold, as are those that follow
+    tally: int = 0  # 0 where no run adapts its threshold, as are those that follow
     adapt: int = 0
     count_early: int = 0
     adapt_early: int = 0
@@ -76,7 +76,7 @@ def pieces_of(laid: tuple[Any, ...], *, coins: bool, adaptive: bool) -> dict[str
         texts = {"gradient": (sum_gradients, 5), "release": (release, 6), "visit": (_visit, 7), "serve": (_serve, 4)}
         texts |= {"measure": (_measure, 2)} | ({"coins": (flip, 2)} if coins else {})
         if adaptive:
-            texts |= {"count": (release_count, 5), "adapt": (adapt, 3)}
+            texts |= {"tally": (release_count, 5), "adapt": (adapt, 3)}
             texts |= {"count_early": (count_early, 7), "adapt_early": (adapt_early, 4)}
         return {name: Piece(text, placed, *[number] * count) for name, (text, count) in texts.items()}
 
@@ -87,7 +87,7 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
     """Round t of a share of the workers."""
     method, state, _, _, _, seen, _, calls, clipping = found(placed, place)
     now, steps = t - first, method.local_steps
-    counting = calls.count != 0 and clipping.counted[now] != 0
+    counting = calls.tally != 0 and clipping.counted[now] != 0
     for i in range(worker, end):
         if t > begin:
             act(method, RECEIVE, place, i, 0, now - 1, t - 1, share)
@@ -98,7 +98,7 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
             call(calls.gradient, (place, i, row, share, int(counts)))
             call(calls.release, (place, now, t, i, k, share))
             if counts:
-                call(calls.count, (place, now, t, i, share))
+                call(calls.tally, (place, now, t, i, share))
             act(method, TAKE, place, i, k, now, t, share)
             if i == seen.worker:
                 # Where the gradient was made there is room for it.

@@ -15,14 +15,13 @@ import fastldp as fl
 import naive
 from fastldp import figures, noise
 from fastldp.auditing import evidence, independence, pair
-from fastldp.auditing.adversary import look
+from fastldp.auditing.adversary import Transcripts, look
 from fastldp.auditing.independence import closest
 from fastldp.auditing.queries import query
 from fastldp.auditing.watching import Watch, Watched
 from fastldp.errors import ArgumentError, BudgetError
 from fastldp.kernels.chacha import key_of
 from fastldp.methods import schedule
-from fastldp.methods.base import View
 from fastldp.privacy import Sensitivity, epsilon_of
 from fastldp.problems.linear import Problem
 from mutants import small, small_network
@@ -77,7 +76,7 @@ def test_the_adversary_finds_the_noise_that_was_added() -> None:
     assert run.messages is not None
     assert run.broadcasts is not None
     schedule = fl.PrimalDual().schedule(case.problem, BUDGET, 6)
-    seen = look(case.problem, case.problem, 2, schedule, np.zeros(9), View(run.messages, run.broadcasts))
+    seen = look(case.problem, case.problem, 2, schedule, np.zeros(9), Transcripts(run.messages, run.broadcasts))
     np.testing.assert_array_equal(seen.loss, 0.0)
     steps = np.broadcast_to(run.ledger.grids / np.sqrt(run.ledger.variances), (3, 6))[2]
     for repetition in range(3):
@@ -453,7 +452,10 @@ def test_the_adversary_knows_the_gradients_of_networks(clip: float) -> None:
     for worker in range(3):
         images, labels = problem.shard(worker)
         reference = [naive.gradient((6, 4, 3, 3), images, labels.astype(float), point, clip) for point in x]
-        np.testing.assert_allclose(query(problem, worker, x, clip), reference, rtol=0, atol=1e-14)
+        means, inside = query(problem, worker, x, np.full(2, clip))
+        np.testing.assert_allclose(means, np.array(reference), rtol=0, atol=1e-14)
+        of_oracle = [naive.inside((6, 4, 3, 3), images, labels.astype(float), point, clip) for point in x]
+        assert inside.tolist() == of_oracle
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_ledgers_count_every_release(name: str, releases: int, accounting: str) 
     assert run.ledger is not None
     assert run.messages is not None
     assert run.ledger.releases == run.messages.shape[1] == releases
-    clip = 0.9 if method.clip is None else method.clip
+    clip: Any = 0.9 if method.clip is None else method.clip
     np.testing.assert_allclose(run.ledger.affordable_rho, budget.rho_of_workers(4), rtol=1e-8)
     for i, (m, rho) in enumerate(zip(problem.sizes, run.ledger.affordable_rho, strict=True)):
         variance = naive.local_variance(releases, clip, rho, int(m))

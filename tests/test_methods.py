@@ -405,7 +405,7 @@ def test_messages_of_their_own_need_a_read_back() -> None:
 
     problem = cases.make("zero").problem
     program = Hidden().schedule(problem, BUDGET, 3).program
-    view = View(np.zeros((1, 3, problem.d)), np.zeros((1, 3, problem.d)))
+    view = View(np.zeros((1, 3, problem.d)), np.zeros((1, 3, problem.d)), np.ones((1, 3)))
     with pytest.raises(NotImplementedError, match="Hidden sends messages of its own"):
         next(Hidden().read_back(program, 0, np.zeros(problem.d), view))
 

@@ -145,7 +145,7 @@ class _Counting:
         self.noise.append(left)
         power += apart**2
         loss += apart**2 / 2 - left * apart
-        self.off_grid = max(self.off_grid, _off_grid(released, float(spacing(sigma))))
+        self.off_grid = max(self.off_grid, _off_grid(released, float(spacing(np.array(sigma)))))
 
 
 def _off_grid(releases: Array, spacing_: float) -> float:

@@ -29,6 +29,7 @@ from fastldp.kernels.methods import Method, State, acts_of
 from fastldp.kernels.network import Network
 from fastldp.kernels.release import LongRelease, Release, SingleRelease, Transcript
 from fastldp.kernels.simd import aligned_zeros
+from fastldp.methods.clipping import Adapting
 from fastldp.problems.composite import Composite
 from fastldp.problems.linear import Problem
 from fastldp.problems.network import with_scratch
@@ -184,7 +185,12 @@ class Block:
     @property
     def adaptive(self) -> bool:
         """Whether its runs adapt what they clip to."""
-        return self._kinds[0].schedule.adapting is not None
+        return bool(self._adapting)
+
+    @property
+    def _adapting(self) -> list[Adapting]:
+        """How each kind of runs does."""
+        return [runs.schedule.adapting for runs in self._kinds if runs.schedule.adapting is not None]
 
     def _kept(self, name: str) -> NDArray[Any]:
         """What the workers or the server keep under a name: a view."""
@@ -348,7 +354,7 @@ class Block:
 
     def _count_early(self) -> None:
         """The counts before the first round, at the start: methods may put it where gradients are taken later on."""
-        adapting = [runs.schedule.adapting for runs in self._kinds if runs.schedule.adapting is not None]
+        adapting = self._adapting
         count = max(one.early_gains.size for one in adapting)
         if not count:
             return
@@ -522,13 +528,12 @@ class Block:
         # A run that is over goes on in its lane, unread: with some noise, so that its grid exists.
         deviations = self._of_rounds([runs.schedule.deviations for runs in self._kinds], begin, end, 1.0)
         clipping = self.clipping
-        if self.adaptive:
-            adapting = [runs.schedule.adapting for runs in self._kinds]
-            gains = self._of_rounds([one.gains for one in adapting], begin, end, 0.0)
+        if self._adapting:
+            gains = self._of_rounds([one.gains for one in self._adapting], begin, end, 0.0)
             clipping = clipping._replace(
-                counted=(gains.reshape(end - begin, -1) > 0).any(axis=1).astype(np.int64),
+                counted=np.asarray((gains.reshape(end - begin, -1) > 0).any(axis=1), dtype=np.int64),
                 gains=gains,
-                deviations=self._of_rounds([one.deviations for one in adapting], begin, end, 0.0),
+                deviations=self._of_rounds([one.deviations for one in self._adapting], begin, end, 0.0),
             )
         self._laid = _Laid(begin, end, deviations, method, clipping)
         return self._laid
@@ -543,8 +548,7 @@ class Block:
 
     def _clipping(self, problem: Composite) -> Clipping:
         """How all runs adapt their thresholds, without the numbers of rounds; nothing where they do not."""
-        found = [runs.schedule.adapting for runs in self._kinds if runs.schedule.adapting is not None]
-        none = self.zeros(0)
+        found, none = self._adapting, self.zeros(0)
         if not found:
             return Clipping(np.zeros(0, np.int64), none, none, none, 0.0, *[none] * 7)
         knots = max(one.knots.size for one in found)

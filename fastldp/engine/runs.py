@@ -57,10 +57,10 @@ class Runs:
         self.messages = np.full((repetitions, self.releases, d), np.nan) if watched else None
         answers = self.schedule.program.broadcasts(self.rounds)
         self.broadcasts = np.full((repetitions, answers, d), np.nan) if watched else None
-        counted = watched and self.schedule.adapting is not None
+        adapting = self.schedule.adapting
         self.counts = self.early_counts = None
-        if counted:
-            early = self.schedule.adapting.early_gains.size
+        if watched and adapting is not None:
+            early = adapting.early_gains.size
             self.counts = np.full((repetitions, self.rounds, self.problem.n), np.nan)
             self.early_counts = np.full((repetitions, early, self.problem.n), np.nan)
 

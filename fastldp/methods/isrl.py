@@ -69,7 +69,7 @@ class ISRLDP(Method):
     checked: ClassVar[str] = "iterate"
 
     step: float | str
-    clip: float | AdaptiveClip | None = None
+    clip: float | str | AdaptiveClip | None = None
     accelerated: bool = False
     tail_average: int = 0
     prior: Prior | str | None = None

@@ -85,7 +85,7 @@ class DPFedAvg(LocalSteps):
 
     step: float | str
     local_steps: int
-    clip: float | AdaptiveClip | None = None
+    clip: float | str | AdaptiveClip | None = None
     server_step: float = 1.0
     prior: Prior | str | None = None
 
@@ -126,7 +126,7 @@ class DPScaffold(LocalSteps):
 
     step: float | str
     local_steps: int
-    clip: float | AdaptiveClip | None = None
+    clip: float | str | AdaptiveClip | None = None
     server_step: float = 1.0
     warm_start: bool = False
     prior: Prior | str | None = None
@@ -226,7 +226,7 @@ class LDPFedEXP(LocalSteps):
 
     step: float
     local_steps: int
-    clip: float | AdaptiveClip | None = None
+    clip: float | str | AdaptiveClip | None = None
 
     def values(self, program: Program) -> dict[str, Any]:
         """What the noise of a round adds to ‖Δᵢ‖², the mean over the workers."""

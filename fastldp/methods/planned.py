@@ -137,4 +137,4 @@ def factor_of(clip: AdaptiveClip, unit: Array, rho: Array, dimension: int, way: 
     if clip.factor is not None:
         return clip.factor
     price = way.parts**2 * float(np.mean(way.shares**2 * unit**2 / rho)) / (2 * unit.size)
-    return min(max((1 / (dimension * price) / CLEAR) ** GROWTH, LEAST_FACTOR), LARGEST_FACTOR)
+    return float(np.clip((1 / (dimension * price) / CLEAR) ** GROWTH, LEAST_FACTOR, LARGEST_FACTOR))

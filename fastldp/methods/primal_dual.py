@@ -94,7 +94,7 @@ class PrimalDual(Method):
     step: float | str | None = None
     allocation: str | ArrayLike | Plan = "dynamic"
     prior: Prior | str | None = None
-    clip: float | AdaptiveClip | None = None
+    clip: float | str | AdaptiveClip | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -69,7 +69,7 @@ class DPScaffNew(Method):
 
     step: float
     probability: float
-    clip: float | AdaptiveClip | None = None
+    clip: float | str | AdaptiveClip | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -77,7 +77,8 @@ class Program:
     @property
     def clip(self) -> float | AdaptiveClip | None:
         """The method's own clipping threshold."""
-        return getattr(self.method, "clip", None)
+        found: float | AdaptiveClip | None = getattr(self.method, "clip", None)
+        return found
 
     @property
     def adaptive(self) -> AdaptiveClip | None:
@@ -337,8 +338,8 @@ def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
 
 def check_clip(program: Program) -> None:
     """Refuse a threshold that this precision does not hold, or rounds that are fewer than one count."""
-    if program.adaptive is not None:
-        program.adaptive.counted(program.rounds)
+    if isinstance(program.clip, AdaptiveClip):
+        program.clip.counted(program.rounds)
     elif program.clip is not None:
         threshold("clip", program.clip, program.problem.precision)
 

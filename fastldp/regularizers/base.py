@@ -89,7 +89,7 @@ class Regularizer(Extensible):
         """A regularizer and a scale whose prox is that of g with the scale step/parts."""
         return self, step / parts
 
-    def prox(self, z: ArrayLike, scale: float) -> Vector:
+    def prox(self, z: ArrayLike, scale: Any) -> Vector:
         """argmin over u of scale·g(u) + ½‖z − u‖²."""
         z = np.array(z, dtype=np.float64)
         if self.of_coordinates:

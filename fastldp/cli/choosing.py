@@ -17,12 +17,13 @@ from fastldp.datasets.testing import hold_out, read_test_file
 from fastldp.kernels.formulas import is_ours
 from fastldp.losses import SIGNS, Loss
 from fastldp.methods import ALLOCATIONS
+from fastldp.privacy.ledger import ADAPTIVE
 from fastldp.problems.linear import HALF
 from fastldp.problems.weighting import UNIFORM, WEIGHTINGS
 from fastldp.sweeping.making import LOSSES, METHODS, PARTS, REGULARIZERS, kind_of, made, parameters_of
 from fastldp.sweeping.sources import rows_of
 
-PLANNED, THEOREM = "planned", "theorem"
+PLANNED, THEOREM, NONE = "planned", "theorem", "none"
 GENERATED = tuple(name for name in STAND_INS if name != "mnist")
 # The options that are parameters of a regularizer, with what the paper's nonsmooth problem has.
 OF_REGULARIZERS = {"weight": 0.01, "bound": 10.0, "radius": 1.0}
@@ -86,6 +87,13 @@ def add_arguments(parser: argparse.ArgumentParser, also: str = "") -> None:
     )
     of_method.add_argument(
         "--allocation", choices=ALLOCATIONS, help="of PrimalDual (planned with a planned step, else dynamic)"
+    )
+    of_method.add_argument(
+        "--clip",
+        type=options.or_word(float, {ADAPTIVE: ADAPTIVE, NONE: NONE}),
+        metavar="C",
+        help="the norm each sample's gradient is clipped to: a number, adaptive (found by noisy counts) or none "
+        "(adaptive with a planned step and no public bound, else none)",
     )
     _add_parameters(of_method, "--set", "method", "tail_average=100")
 
@@ -194,14 +202,22 @@ def kind_of_method(arguments: argparse.Namespace) -> Any:
 
 
 def method_of(arguments: argparse.Namespace, *, planned: bool = True) -> Any:
-    """The method with its parameters; a step that is not given is planned, or else the theorem's of PrimalDual."""
+    """The method with its parameters; a step that is not given is planned, or else the theorem's of PrimalDual.
+
+    With a planned step clipping adapts, unless there is a public bound, or --clip says otherwise.
+    """
     kind = kind_of_method(arguments)
-    values = _said_once(arguments, "set", ("step", "allocation"))
+    values = _said_once(arguments, "set", ("step", "allocation", "clip"))
     for name, part in PARTS.items():
         if isinstance(values.get(name), dict):
             values[name] = made(part, values[name])
     if kind.plans and planned:
         values.setdefault("step", PLANNED)
+    known = arguments.row_bound is not None or arguments.gradient_bound is not None
+    if kind.plans and planned and values["step"] == PLANNED and not known:
+        values.setdefault("clip", ADAPTIVE)
+    if values.get("clip") == NONE:
+        del values["clip"]
     if kind is fl.PrimalDual:
         values.setdefault("allocation", PLANNED if values.get("step") == PLANNED else "dynamic")
         if values.get("step") == THEOREM:

@@ -17,6 +17,7 @@ from fastldp.engine.recording import some_of
 from fastldp.figures import figure_of
 from fastldp.kernels import calling
 from fastldp.measures import ACCURACY
+from fastldp.privacy.ledger import ADAPTIVE
 from fastldp.privacy.statement import brief
 
 if TYPE_CHECKING:
@@ -94,9 +95,11 @@ def _solved(run: fl.Solution, problem: fl.Problem, method: Any, name: str) -> li
     lines = [
         f"{name}: {rows:,} rows of {problem.d:,} features, over {problem.n} workers",
         f"{problem.loss.name} loss{squares}{g}",
-        f"by {_called(method)}, {_rounds(run)} in {run.seconds:.2g} s{compiling}",
+        f"by {_called(method)},",
     ]
-    return [textwrap.shorten(line, WIDTH - MARGIN, placeholder=" ...") for line in lines]
+    lasted = f"{_rounds(run)} in {run.seconds:.2g} s{compiling}"
+    last = [f"{lines[-1]} {lasted}"] if len(lines[-1]) + len(lasted) < WIDTH - MARGIN else [lines[-1], lasted]
+    return [textwrap.shorten(line, WIDTH - MARGIN, placeholder=" ...") for line in [*lines[:-1], *last]]
 
 
 def _rounds(run: fl.Solution) -> str:
@@ -111,7 +114,14 @@ def _rounds(run: fl.Solution) -> str:
 def _called(method: Any) -> str:
     """A method with those of its parameters that are not as by default."""
     own = [field for field in fields(method) if repr(getattr(method, field.name)) != repr(field.default)]
-    return f"{type(method).__name__}({', '.join(f'{one.name}={getattr(method, one.name)!r}' for one in own)})"
+    parts = [f"{one.name}={_shown(getattr(method, one.name))}" for one in own]
+    return f"{type(method).__name__}({', '.join(parts)})"
+
+
+def _shown(value: Any) -> str:
+    if value == fl.AdaptiveClip():
+        return repr(ADAPTIVE)
+    return _called(value) if isinstance(value, fl.AdaptiveClip) else repr(value)
 
 
 def _errors(run: fl.Solution, problem: fl.Problem) -> list[str]:

@@ -19,10 +19,12 @@ from fastldp.measures import ACCURACY
 from fastldp.problems.linear import HALF
 from fastldp.sweeping.setting import FROM_OS
 
+# Where they are not planned.
+ROUNDS = 3000
 SUMMARY = "solve a problem privately, and say how near it came, what is promised, and what to try next"
 EXAMPLES = """\
 examples:
-  fastldp solve                                   the paper's nonsmooth problem on generated data, planned
+  fastldp solve                                   the paper's nonsmooth problem on generated data: nothing to tune
   fastldp solve --details                         with the whole ledger, the promise in full and the paper's bounds
   fastldp solve --step theorem                    the paper's step and allocation
   fastldp solve --plot error.png --save run.npz   the same, with a picture and a file to load later
@@ -44,7 +46,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure the accuracy too: on a share of the rows that is held out, as 0.2, or on those of a file",
     )
     options.add(parser, *options.BUDGET)
-    parser.add_argument("--rounds", type=int, default=3000, help="T (%(default)s)")
+    parser.add_argument(
+        "--rounds",
+        type=options.or_word(int, {choosing.PLANNED: choosing.PLANNED}, "whole number"),
+        help=f"T, or planned: the fewest that suffice (planned with a planned step, else {ROUNDS})",
+    )
     parser.add_argument("--repetitions", type=int, default=20, help="independent runs (%(default)s)")
     seed = options.or_word(int, {FROM_OS: None}, "whole number")
     parser.add_argument(
@@ -65,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     solution = fl.solve(
         problem,
         budget,
-        rounds=arguments.rounds,
+        rounds=_rounds(arguments.rounds, method),
         algorithm=method,
         repetitions=arguments.repetitions,
         seed=arguments.seed,
@@ -89,6 +95,12 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"fastldp: {solution.status.message}", file=sys.stderr)
     ended = {fl.Outcome.COMPLETED: 0, fl.Outcome.DIVERGED: 1, fl.Outcome.INTERRUPTED: 130}[solution.status.outcome]
     return ended or (0 if kept else 1)
+
+
+def _rounds(given: int | str | None, method: Any) -> int | str:
+    if given is not None:
+        return given
+    return choosing.PLANNED if getattr(method, "step", None) == choosing.PLANNED else ROUNDS
 
 
 def _share_or_file(text: str) -> float | str:

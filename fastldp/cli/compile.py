@@ -58,6 +58,7 @@ METHODS: tuple[fl.Method, ...] = (
     fl.DPScaffold(0.1, 2),
     fl.LDPFedEXP(0.1, 2),
     fl.DPScaffNew(0.1, 0.5),
+    fl.ISRLDP(0.1, clip="adaptive"),
 )
 
 

@@ -33,7 +33,8 @@ def test_solve_prints_a_report_and_writes_what_is_asked(tmp_path: Path, capsys: 
 
 
 def test_solve_plans_where_no_step_is_given(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["solve", "--data", "ijcnn1", "--rounds", "600", "--repetitions", "3", "--details"]) == 0
+    given = ["--rounds", "600", "--repetitions", "3", "--clip", "none"]
+    assert main(["solve", "--data", "ijcnn1", *given, "--details"]) == 0
     out = capsys.readouterr().out
     assert "Planned for this budget, which is the default; --step theorem takes" in out
     problem, budget = _short_problem(), fl.Budget(1.0, 1e-4)
@@ -46,8 +47,21 @@ def test_solve_plans_where_no_step_is_given(capsys: pytest.CaptureFixture[str]) 
 def test_solve_says_how_many_rounds_a_plan_needs(capsys: pytest.CaptureFixture[str]) -> None:
     fewest = fl.plan(_short_problem().facts_of_data(), fl.Budget(1.0, 1e-4)).smallest_rounds
     with pytest.warns(HorizonWarning, match=f"20 rounds are few for the plan.*where {fewest:,} rounds or more"):
-        assert main(["solve", "--data", "ijcnn1", "--rounds", "20"]) == 0
+        assert main(["solve", "--data", "ijcnn1", "--rounds", "20", "--clip", "none"]) == 0
     assert "20 rounds in" in capsys.readouterr().out
+
+
+def test_solve_has_nothing_to_tune_and_reads_nothing_off_the_data(capsys: pytest.CaptureFixture[str]) -> None:
+    """By default rounds, step, allocation and clipping are planned; a public bound is what clips where one is given."""
+    short = ["solve", "--data", "ijcnn1", "--repetitions", "2"]
+    assert main(short) == 0
+    out = capsys.readouterr().out
+    assert "clip='adaptive'" in out
+    assert "Nothing was read off the data without noise." in out
+    assert main([*short, "--row-bound", "1.3", "--rounds", "1000"]) == 0
+    assert "adaptive" not in capsys.readouterr().out
+    assert main([*short, "--clip", "0.3", "--step", "0.1", "--rounds", "50"]) == 0
+    assert "clip=0.3" in capsys.readouterr().out
 
 
 def test_plan_from_public_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -552,7 +552,6 @@ def test_priors_of_a_sweep_are_kept_and_found(tmp_path: Path) -> None:
         ("spectrum = 0.2", "spectrum = -0.2", r"line 17.*spectrum = -0.2"),
         ("norm = [0.5, 1.0]", "norm = 0", r"line 17.*norm = 0: give ‖x¹ − x\*‖"),
         ("norm = [0.5, 1.0]", "size = 1", r"line 17.*Prior has no such parameter"),
-        ('"exact"]', '"true"]', r"line 17.*prior = 'true'"),
     ],
 )
 def test_a_mistake_in_a_prior_has_its_line(old: str, new: str, words: str) -> None:

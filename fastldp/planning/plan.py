@@ -244,7 +244,7 @@ def chosen(
     # A prior may bend more than the facts allow.
     limit = way.limit(max(facts.smoothness, float(modes.rates.max())))
     fewest = math.ceil(found.best() / (limit * pace))
-    step = limit if rounds is None else min(found.best() / (rounds * pace), limit)
+    step = min(found.best() / ((rounds or fewest) * pace), limit)
     return Choice(modes, decay, found, limit, fewest, step)
 
 

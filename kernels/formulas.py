@@ -103,13 +103,19 @@ def tuple_of(arguments: str, parts: dict[str, str]) -> Any:
 
 
 @cache
+def _numbers_of(owner: Any) -> Any:
+    """The numbers of a class by name: read once for a loop, for LLVM cannot know that what it stores is not these."""
+    return tuple_of("numbers", {name: f"load(numbers, {k})" for k, name in enumerate(owner.fields().numbers)})
+
+
+@cache
 def _self_of(owner: Any) -> Any:
     """What formulas of a class call `self`: of vectors it has coordinate j, or all where they are of whole rows."""
     fields, of_vector = owner.fields(), "row(vectors, {})" if hasattr(owner, "prox_row") else "load(vectors, {}, j)"
-    parts = {name: f"load(numbers, {k})" for k, name in enumerate(fields.numbers)}
+    parts = {name: f"mine.{name}" for name in fields.numbers}
     parts |= {name: of_vector.format(k) for k, name in enumerate(fields.vectors)}
     parts |= {name: f"row(structure, {k})" for k, name in enumerate(fields.structure)}
-    return tuple_of("numbers, vectors, structure, j", parts)
+    return tuple_of("mine, vectors, structure, j", parts)
 
 
 def _slope(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
@@ -135,10 +141,10 @@ def _short_slope_of_class(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
 def _of_margin(owner: Any, name: str) -> Any:
     # What a class of ours makes faster is not taken from one that inherits it: its slope may be another.
     text = own_formula(getattr(owner, name, owner.slope) if is_ours(owner) else owner.slope)
-    self_of = _self_of(owner)
+    self_of, numbers_of = _self_of(owner), _numbers_of(owner)
 
     def of_margin(formulas: Any, numbers: Any, z: Any, b: Any) -> Any:
-        return text(self_of(numbers, numbers, numbers, 0), z, b)
+        return text(self_of(numbers_of(numbers), numbers, numbers, 0), z, b)
 
     return of_margin
 
@@ -177,19 +183,20 @@ def _prox(formulas: Any, X: Any, i: Any, scale: Any, numbers: Any, vectors: Any,
 
 @overload(_prox, inline="always")
 def _prox_of_class(formulas: Any, X: Any, i: Any, scale: Any, numbers: Any, vectors: Any, structure: Any) -> Any:
-    self_of = _self_of(formulas.owner)
+    self_of, numbers_of = _self_of(formulas.owner), _numbers_of(formulas.owner)
     if hasattr(formulas.owner, "prox_row"):
         of_row = own_formula(formulas.owner.prox_row)
 
         def at_once(formulas: Any, X: Any, i: Any, scale: Any, numbers: Any, vectors: Any, structure: Any) -> Any:
-            of_row(self_of(numbers, vectors, structure, 0), X, i, scale)
+            of_row(self_of(numbers_of(numbers), vectors, structure, 0), X, i, scale)
 
         return at_once
     of_coordinate = own_formula(formulas.owner.shrink)
 
     def one_by_one(formulas: Any, X: Any, i: Any, scale: Any, numbers: Any, vectors: Any, structure: Any) -> Any:
+        mine = numbers_of(numbers)
         for j in range(X.shape[1]):
-            me = self_of(numbers, vectors, structure, j)
+            me = self_of(mine, vectors, structure, j)
             store(of_coordinate(me, load(X, i, j) * AS_FORMULAS_TAKE, scale), X, i, j)
 
     return one_by_one

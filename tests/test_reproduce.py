@@ -331,6 +331,8 @@ def test_tables_say_what_did_not_hold() -> None:
     assert "did not hold" in verdicts.table(found)
     assert max(len(line) for line in verdicts.table(found).splitlines()) <= 118
     assert "| **did not hold** |" in verdicts.markdown(found)
+    assert verdicts.UNDECIDED not in verdicts.table(found)
+    assert verdicts.table([found[0]._replace(held=None)]).endswith(verdicts.UNDECIDED)
 
 
 @pytest.fixture

@@ -78,6 +78,7 @@ def test_trajectories_are_the_oracles(name: str, sizes: tuple[int, ...], layout:
         assert len({*thresholds}) == 5  # it has moved after each count
 
 
+@pytest.mark.thorough
 @cases.tiny_shards
 @pytest.mark.parametrize("repetitions", [1, 20])
 def test_single_precision(repetitions: int) -> None:

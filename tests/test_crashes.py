@@ -54,7 +54,7 @@ def shown(table: Table, capsys: pytest.CaptureFixture[str]) -> None:
 # Some of it.
 
 
-@pytest.mark.parametrize("name", ["fresh", "begun", "streamed"])
+@pytest.mark.parametrize("name", ["fresh", "begun", pytest.param("streamed", marks=pytest.mark.thorough)])
 def test_a_crash_loses_nothing(name: str, stage: Callable[[str], Scene], tmp_path: Path) -> None:
     scene, table = stage(name), Table()
     for number, kind, moment in sample(scene.undisturbed(tmp_path), 4):

@@ -60,7 +60,7 @@ def anchored(case: Any, deviations: Any, rounds: int, repetition: int, step: flo
     return x
 
 
-@pytest.mark.parametrize("repetitions", [1, 3, pytest.param(11, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("repetitions", [1, *(pytest.param(count, marks=pytest.mark.thorough) for count in (3, 11))])
 @pytest.mark.parametrize("layout", ["dense", pytest.param("csr", marks=pytest.mark.thorough)])
 def test_the_guides_methods_are_their_oracles(layout: str, repetitions: int, outside: Path) -> None:
     """Alone in sample lanes, in a line of run lanes, and in two."""

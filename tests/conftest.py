@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.settings.load_profile("quick")
     if "PYTEST_XDIST_WORKER" in os.environ:
         # As many processes as there are cores compile each for itself: none waits for another, and none has helpers.
-        compiling.available_cores, compiling.PATIENCE = lambda: 1, 0.0
+        vars(compiling).update(available_cores=lambda: 1, PATIENCE=0.0)
 
 
 @pytest.hookimpl(trylast=True)  # after others have left out what they do

@@ -54,10 +54,6 @@ html_show_sourcelink = False
 
 def plain(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Docstrings are written for a prompt, where |x| and x* are what they are: their marks are no markup."""
-    examples = [k for k, line in enumerate(lines) if line.startswith(">>>")]
-    # After a section an example is one of its own; some docstrings have no heading for it.
-    if examples and "Parameters" in lines and "Examples" not in lines:
-        lines[examples[0] : examples[0]] = ["Examples", "--------"]
     example = False
     for k, line in enumerate(lines):
         # An example ends with the next empty line.

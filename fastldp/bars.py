@@ -18,6 +18,8 @@ from tqdm import tqdm
 LOG = logging.getLogger("fastldp.sweeping")
 # Log lines come no more often.
 QUIET_SECONDS = 10.0
+LAST_LINE = "{n_fmt} of {total_fmt} {unit}s in {elapsed}, {rate_fmt}{postfix}"
+COMPILING = "compiling kernels for this machine, which are kept"
 
 _BARS: WeakSet[tqdm[Any]] = WeakSet()
 _ONE_SPEAKS = threading.Lock()
@@ -43,9 +45,23 @@ def kind() -> type[tqdm[Any]]:
     return tqdm
 
 
+class _LastLine(tqdm):  # type: ignore[type-arg] # at run time it takes none
+    """What a bar has to say at its end, in a line: files and pipes know no bar that moves."""
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        if self.disable:  # it is being closed
+            self.fp.write(str(self))
+
+
 def bar(*, show: bool, **options: Any) -> tqdm[Any]:
-    """A bar on the standard error stream, counting by thousands and millions; nothing where it is not to be shown."""
-    made = kind()(unit_scale=True, disable=not show, file=sys.stderr, **options)
+    """A bar on the standard error stream, counting by thousands and millions; nothing where it is not to be shown.
+
+    Where nobody watches it is a line, once it is closed.
+    """
+    suited: Any = kind()
+    if not is_watched():
+        suited, options = _LastLine, {"bar_format": LAST_LINE} | options
+    made: tqdm[Any] = suited(unit_scale=True, disable=not show, file=sys.stderr, **options)
     _BARS.add(made)
     return made
 
@@ -60,11 +76,12 @@ def compiling() -> Iterator[None]:
     bar, began, over = shown[0], time.perf_counter(), threading.Event()
 
     def tell() -> None:
+        if isinstance(bar, _LastLine):
+            bar.fp.write(f"{COMPILING}\n")
+            return
         while not over.is_set():
-            seconds = time.perf_counter() - began
-            bar.set_description_str(f"compiling kernels for this machine, which are kept: {seconds:.0f} s")
-            # Where nobody watches, a line is enough.
-            over.wait(1.0 if is_watched() else None)
+            bar.set_description_str(f"{COMPILING}: {time.perf_counter() - began:.0f} s")
+            over.wait(1.0)
 
     bar.bar_format, before = "{desc}", bar.bar_format
     speaker = threading.Thread(target=tell, daemon=True)

@@ -159,8 +159,10 @@ class GridEdgeWarning(UserWarning):
 
 
 def shown(value: Any) -> str:
-    """A value as an error message shows it: arrays by shape, long text cut."""
+    """A value as an error message shows it: arrays by shape, long text cut, of paths and other strings the middle."""
     if isinstance(value, np.ndarray) and value.size > 6:
         return f"array of shape {value.shape}, dtype {value.dtype}"
     text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    if len(text) <= 80:
+        return text
+    return f"{text[:30]}...{text[-47:]}" if isinstance(value, str) else text[:77] + "..."

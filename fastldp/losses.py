@@ -90,9 +90,13 @@ class Loss(Extensible):
         """Refuse labels that it does not take, or at which it is no loss."""
         known_name("labels", self.labels, (SIGNS, NUMBERS))
         if self.labels == SIGNS and not (np.abs(labels) == 1).all():
-            found = np.unique(labels)[:5]
-            hint = "; 2*b - 1 maps 0/1 to ±1" if set(found.tolist()) <= {0.0, 1.0} else ""
-            raise DataError("b", found, f"the {self.name} loss needs labels −1 and +1{hint}")
+            found = np.unique(labels)
+            hint = ""
+            if set(found.tolist()) <= {0.0, 1.0}:
+                hint = "; give 2 * b - 1"
+            elif found.size == 2:
+                hint = f"; give np.where(b == {found[1]:g}, 1.0, -1.0)"
+            raise DataError("b", found[:5], f"the {self.name} loss needs labels −1 and +1{hint}")
 
     def check(self, targets: Vector) -> None:
         """Refuse formulas from outside that contradict each other at these labels, or what the class says of them."""

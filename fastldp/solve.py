@@ -181,7 +181,7 @@ def check_common(problem: Any, budget: Any, n_jobs: Any, seed: Any) -> None:
 
 def check_jobs(n_jobs: Any) -> None:
     if n_jobs is not None:
-        integer("n_jobs", n_jobs, "give a number of cores ≥ 1, or None for all", at_least=1)
+        integer("n_jobs", n_jobs, "give a number of cores ≥ 1; without one all are used", at_least=1)
 
 
 def warn_of_delta(problem: Composite, budget: Budget | None) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # What the scripts that measure share is there.
 sys.path.append(str(ROOT / "bench"))
+# Tests gain nothing by more processes, each of which loads all that is compiled.
+MOST_PROCESSES = 8
 NOT_SOURCES = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "out")
 
 
@@ -73,6 +75,13 @@ def copy_of_sources(target: Path) -> None:
     for folder in [target, *target.rglob("*")]:
         if folder.is_dir():
             folder.chmod(0o755)
+
+
+def on_all_cores() -> list[str]:
+    """Options that make pytest run tests beside each other; none where there is one core."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    # Who has no more to do takes over tests of others: some take long, and wait for what is being compiled.
+    return ["-n", str(min(cores, MOST_PROCESSES)), "--dist", "worksteal"] if cores > 1 else []
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> None:

@@ -30,8 +30,8 @@ def main() -> None:
             environment.run(programs / "ruff", "check", "--no-cache", ".")
             environment.run(programs / "ruff", "format", "--no-cache", "--check", ".")
             environment.run(programs / "mypy", "--cache-dir", f"{scratch}/mypy", cwd=as_installed(Path(scratch)))
-        tier = [] if chosen.all else ["--quick"]
-        environment.run(programs / "pytest", "-p", "no:cacheprovider", "--basetemp", f"{scratch}/pytest", *tier)
+        options = ["-p", "no:cacheprovider", "--basetemp", f"{scratch}/pytest", *environment.on_all_cores()]
+        environment.run(programs / "pytest", *options, *([] if chosen.all else ["--quick"]))
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default=sys.executable, help="the Python to try (this one)")
     parser.add_argument("--least", action="store_true", help="with the least versions that pyproject.toml allows")
+    parser.add_argument("tests", nargs="*", help="test files (all)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where sdist and wheel go (nowhere)")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -51,8 +52,8 @@ def main() -> None:
         tester = made(scratch / "tester", chosen.python, f"{wheel}[test]", *(least_versions() if chosen.least else ()))
         # Old packages use what others have deprecated since.
         warnings = ["-W", "default::DeprecationWarning"] if chosen.least else []
-        options = ["-p", "no:cacheprovider", "--basetemp", f"{scratch}/pytest", *warnings]
-        environment.run(tester, "-m", "pytest", *options, "--quick", cwd=sources)
+        options = ["-p", "no:cacheprovider", "--basetemp", f"{scratch}/pytest", *environment.on_all_cores(), *warnings]
+        environment.run(tester, "-m", "pytest", *options, "--quick", *chosen.tests, cwd=sources)
 
 
 if __name__ == "__main__":

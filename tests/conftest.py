@@ -12,6 +12,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from joblib.externals.loky import get_reusable_executor
 
 import cases
+from fastldp.engine import compiling
 
 # The same examples on every run, and no folder of remembered ones.
 hypothesis.settings.register_profile("repeatable", derandomize=True, database=None, deadline=None, max_examples=60)
@@ -27,6 +28,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
         hypothesis.settings.load_profile("quick")
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # As many processes as there are cores compile each for itself: none waits for another, and none has helpers.
+        vars(compiling).update(available_cores=lambda: 1, PATIENCE=0.0)
 
 
 @pytest.hookimpl(trylast=True)  # after others have left out what they do

@@ -39,7 +39,10 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
+@pytest.mark.parametrize(
+    "name",
+    ["dynamic", *(pytest.param(name, marks=pytest.mark.thorough) for name in sorted(METHODS) if name != "dynamic")],
+)
 def test_a_sound_mechanism_passes(name: str) -> None:
     problem, method = METHODS[name]
     found = fl.audit(problem, BUDGET, rounds=4, algorithm=method, worker=1, transcripts=20_000, seed=1)
@@ -429,6 +432,7 @@ def test_the_report_says_what_could_not_have_been_seen() -> None:
     assert "noise shared by two horizons" in own
 
 
+@pytest.mark.thorough
 def test_a_fault_just_larger_than_what_is_unseen_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The variance of all releases, off by twice what the report says would not have been seen."""
     found = fl.audit(small(), BUDGET, rounds=3, transcripts=4000)

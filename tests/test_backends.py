@@ -141,6 +141,7 @@ def test_blocks_of_a_killed_worker_are_run_again_with_the_bits_of_threads(
     assert fl.results(tmp_path / "r.h5").digest() == expected_of_long
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc")
 def test_workers_of_a_killed_parent_leave(tmp_path: Path) -> None:
     with running(waiting(tmp_path, "loky"), "loky") as (process, workers):

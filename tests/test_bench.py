@@ -32,6 +32,7 @@ def run(number: int, factor: float = 1.0) -> Results:
     return Results("today", MACHINE, {}, found)
 
 
+@pytest.mark.thorough
 def test_twenty_unchanged_runs_pass() -> None:
     for number in range(1, 21):
         for change in compare_bench.changes(run(number), run(0)):

@@ -27,7 +27,7 @@ def test_solve_prints_a_report_and_writes_what_is_asked(tmp_path: Path, capsys: 
     out, err = capsys.readouterr()
     for words in ("synthetic ijcnn1", "mean of 3", "(1, 0.0001)-LDP", str(picture), str(results)):
         assert words in out
-    assert "100%" in err
+    assert err.splitlines()[-1].startswith("60.0 of 60.0 rounds in ")
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert results.exists()
 
@@ -222,7 +222,7 @@ def test_audit_prints_a_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[st
     out, err = capsys.readouterr()
     for words in ("4,000 of each", "ε shown", "1.0000 by the ledger (zcdp)", "nothing contradicts", str(picture)):
         assert words in out
-    assert "100%" in err
+    assert err == ""  # a pipe is no place for a bar
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 

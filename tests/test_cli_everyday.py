@@ -84,6 +84,9 @@ def test_solve_takes_any_method_loss_and_regularizer(files: Path, capsys: pytest
     ("options", "message"),
     [
         (["--data", "none.csv"], "data = 'none.csv': there is no such file; give one, or the name of generated data"),
+        (["--data", "."], "data = '.': it is a folder, not a file; give one, or the name of generated data"),
+        (["--data", "mine.npz", "--test", "."], "test = '.': it is a folder, not a file; give one, or a share"),
+        (["--data", "mine.npz", "--jobs", "0"], "--jobs = 0: give a number of cores"),
         (["--data", "mine.csv", "--label", "sik"], "did you mean 'sick'"),
         (["--data", "mine.npz", "--rows", "99"], "rows = 99: give a whole number from 1 to 40"),
         (["--method", "DPFedAvg"], "local_steps = None: not given; DPFedAvg needs local_steps"),
@@ -98,6 +101,28 @@ def test_wrong_choices_are_named(
 ) -> None:
     assert main(["solve", *SHORT, *options]) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["info", "none.h5"], "none.h5: no such file"),
+        (["info", "none.csv"], "none.csv: no such file"),
+        (["info", "."], "a folder; name the file of results in it"),
+        (["plot", "none.h5"], "none.h5: no such file"),
+        (["sweep", "none.toml"], "spec = 'none.toml': there is no such file"),
+        (["sweep", "."], "spec = '.': it is a folder, not a file"),
+        (["sweep", "wrong.toml"], "wrong.toml"),
+    ],
+)
+def test_files_that_are_missing_are_said_to_be_and_no_more(
+    command: list[str], message: str, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("wrong.toml").write_text("rounds = 1\nround = 2\n")
+    assert main(command) in (1, 2)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert message in said[0]
 
 
 @pytest.mark.parametrize(("encoding", "spelt"), [("latin-1", "epsilon = "), ("ascii", "16 x float32")])

@@ -89,6 +89,7 @@ def test_trajectories_are_the_oracles(name: str, sizes: tuple[int, ...], layout:
         assert thresholds[0] == (0.4 if name == "isrl_tail" else pytest.approx(thresholds[0]))
 
 
+@pytest.mark.thorough
 @cases.tiny_shards
 @pytest.mark.parametrize("repetitions", [1, 20])
 def test_single_precision(repetitions: int) -> None:

@@ -226,7 +226,7 @@ def test_formulas_of_ours_may_be_called_from_python() -> None:
     """Code without a way in from Python would end the process."""
     calls = """
 import numpy as np, fastldp as fl
-for g in (fl.L2Ball(1.0), fl.L1Ball(1.0), fl.GroupL2(np.array([0, 0, 1]), 0.1, 1.0)):
+for g in (fl.L2Ball(1.0), fl.L1Ball(1.0), fl.Simplex(1.0), fl.GroupL2(np.array([0, 0, 1]), 0.1, 1.0)):
     X = np.ones((1, 3))
     g.prox_row(X, 0, 1.0)
     np.testing.assert_allclose(X[0], g.prox(np.ones(3), 1.0))
@@ -278,16 +278,20 @@ def test_the_command_compiles_what_is_missing(monkeypatch: pytest.MonkeyPatch, c
 # What one sees
 
 
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
 @contextmanager
-def shown_bar(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, io.StringIO]]:
-    screen = io.StringIO()
+def shown_bar(monkeypatch: pytest.MonkeyPatch, screen: io.StringIO) -> Iterator[tuple[Any, io.StringIO]]:
     monkeypatch.setattr(sys, "stderr", screen)
     with bars.bar(show=True, total=100, unit="round") as bar:
         yield bar, screen
 
 
 def test_a_bar_says_that_kernels_are_compiled_and_starts_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    with shown_bar(monkeypatch) as (bar, screen):
+    with shown_bar(monkeypatch, Screen()) as (bar, screen):
         created = bar.start_t
         with bars.compiling(), bars.compiling():  # the second is not heard: one bar, one speaker
             pass
@@ -301,6 +305,20 @@ def test_a_bar_says_that_kernels_are_compiled_and_starts_afterwards(monkeypatch:
             pass
         assert bar.start_t == started  # what was done before counts
         assert screen.getvalue().count("compiling") > 1  # who has spoken may speak again
+
+
+def test_a_pipe_gets_lines_and_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    with shown_bar(monkeypatch, io.StringIO()) as (bar, pipe):
+        with bars.compiling():
+            pass
+        for _ in range(100):
+            bar.update(1)
+            bar.refresh()
+        assert pipe.getvalue() == f"{bars.COMPILING}\n"
+    last = pipe.getvalue().splitlines()[1:]
+    assert len(last) == 1
+    assert last[0].startswith("100 of 100 rounds in 00:00, ")
+    assert set("\r\x1b").isdisjoint(pipe.getvalue())
 
 
 def test_nothing_is_said_where_no_bar_is_shown(capsys: Any) -> None:

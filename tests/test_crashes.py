@@ -54,7 +54,7 @@ def shown(table: Table, capsys: pytest.CaptureFixture[str]) -> None:
 # Some of it.
 
 
-@pytest.mark.parametrize("name", ["fresh", "begun", "streamed"])
+@pytest.mark.parametrize("name", ["fresh", "begun", pytest.param("streamed", marks=pytest.mark.thorough)])
 def test_a_crash_loses_nothing(name: str, stage: Callable[[str], Scene], tmp_path: Path) -> None:
     scene, table = stage(name), Table()
     for number, kind, moment in sample(scene.undisturbed(tmp_path), 4):
@@ -91,7 +91,9 @@ def test_a_loss_of_power_after_the_end_loses_nothing(stage: Callable[[str], Scen
         assert crashes.judged(scene, tmp_path, tree, ended)[0] == Verdict()
 
 
-@pytest.mark.parametrize("code", ["ENOSPC", "EIO", "EDQUOT"])
+@pytest.mark.parametrize(
+    "code", ["ENOSPC", *(pytest.param(code, marks=pytest.mark.thorough) for code in ("EIO", "EDQUOT"))]
+)
 def test_a_disk_that_refuses_is_said_and_nothing_is_lost(
     code: str, stage: Callable[[str], Scene], tmp_path: Path
 ) -> None:

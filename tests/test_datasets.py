@@ -376,8 +376,11 @@ def test_a_file_of_arrays(tmp_path: Path) -> None:
         (CSV, "lable", UnknownNameError, "did you mean 'label'"),
         (CSV, 3, ArgumentError, "label = 3: give a number from 0 to 2, or a name"),
         ("1,2\n", "x", ArgumentError, "label = 'x': the file has no header; give a number from 0 to 1"),
-        ("a,b\n1,x\n", None, FileFormatError, "not a table of numbers .*'x'"),
-        ("a,b\n1,2\n1\n", None, FileFormatError, "not a table of numbers"),
+        ("a,b\n1,x\n", None, FileFormatError, r"not a table .*row 2, column 1 \(b\): 'x' is no number; write"),
+        ("a,b\n1,2\n\nx,2\n", None, FileFormatError, r"row 4, column 0 \(a\): 'x' is no number; leave"),
+        ("a,b\nyes,2\n", "a", FileFormatError, r"column 0 \(a\): 'yes' is no number; write labels as 0 and 1"),
+        ("1,2\n3,\n", None, FileFormatError, "row 2, column 1: nothing"),
+        ("a,b\n1,2\n1\n", None, FileFormatError, "not a table of numbers .*row 3 has 1 columns and not 2"),
         ("1\n2\n", None, FileFormatError, r"a table of shape \(2, 1\)"),
     ],
 )

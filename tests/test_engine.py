@@ -65,7 +65,7 @@ def test_every_path_is_the_oracles(path: str, layout: str, name: str, monkeypatc
 
 
 @cases.tiny_shards
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", pytest.param("float32", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", ["box_l1", "simplex"])
 @pytest.mark.parametrize("least_in_column", [0, 10])

@@ -194,7 +194,7 @@ def swept(text: str, path: Path, **given: Any) -> fl.sweeping.Results:
     return fl.results(path)
 
 
-@pytest.mark.parametrize("backend", ["threads", "loky"])
+@pytest.mark.parametrize("backend", ["threads", pytest.param("loky", marks=pytest.mark.thorough)])
 def test_sweeps_know_them_by_module_and_name(backend: str, outside: Path, tmp_path: Path) -> None:
     found = swept(SWEEP, tmp_path / "r.h5", backend=backend, n_jobs=2)
     assert len(found) == 4

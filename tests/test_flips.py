@@ -16,7 +16,7 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
     return flips.subjects(tmp_path_factory.mktemp("subjects"))
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.thorough)])
 def test_damage_is_found_and_mended(number: int, subjects: list[Subject], tmp_path: Path) -> None:
     subject, counts = subjects[number], Counter[tuple[str, str]]()
     for damage in flips.damages(subject, 10, random.Random(number)):

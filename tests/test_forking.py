@@ -35,7 +35,7 @@ def solved_in_both(how: str, layer: str, repetitions: int = 1) -> dict[str, list
     return said
 
 
-@pytest.mark.parametrize("repetitions", [1, 3])
+@pytest.mark.parametrize("repetitions", [1, pytest.param(3, marks=pytest.mark.thorough)])
 def test_a_child_after_openmp_is_serial_and_has_the_same_bits(repetitions: int) -> None:
     said = solved_in_both("fork", "omp", repetitions)
     assert (said["layer"], said["status"]) == (["omp"], ["0"])
@@ -44,6 +44,7 @@ def test_a_child_after_openmp_is_serial_and_has_the_same_bits(repetitions: int) 
     assert said["child"] == [f"{bits} serial"]
 
 
+@pytest.mark.thorough
 def test_children_of_a_pool() -> None:
     said = solved_in_both("pool", "omp")
     bits, manner = said["parent"][0].split()

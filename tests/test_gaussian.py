@@ -118,6 +118,7 @@ def fill_rounds_in_lanes(keys: Any, first_round: int, out: Any, dithers: Any) ->
         store_draw(out, dithers, worker, keys, rounds, worker, 0, True)
 
 
+@pytest.mark.thorough
 def test_large_normals_are_the_same_whatever_the_lanes_hold(million: Array) -> None:
     """Runs, groups of coordinates or rounds: to the last bit, those that need further words included."""
     expected = million[..., 0]

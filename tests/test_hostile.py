@@ -128,7 +128,7 @@ def test_linear_models_that_clip(loss: str, layout: str, dtype: str, bound: floa
 
 
 @PRECISIONS
-@pytest.mark.parametrize("layout", ["dense", "csr", "panels"])
+@pytest.mark.parametrize("layout", ["dense", "csr", pytest.param("panels", marks=pytest.mark.thorough)])
 def test_the_logistic_loss_unclipped(layout: str, dtype: str) -> None:
     assert_contained(
         linear_worlds("logistic", layout, dtype, None), hostile_points(D, 2), None, alone=layout == "panels"

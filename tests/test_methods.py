@@ -60,8 +60,8 @@ def anchored(case: Any, deviations: Any, rounds: int, repetition: int, step: flo
     return x
 
 
-@pytest.mark.parametrize("repetitions", [1, 3, 11])
-@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("repetitions", [1, *(pytest.param(count, marks=pytest.mark.thorough) for count in (3, 11))])
+@pytest.mark.parametrize("layout", ["dense", pytest.param("csr", marks=pytest.mark.thorough)])
 def test_the_guides_methods_are_their_oracles(layout: str, repetitions: int, outside: Path) -> None:
     """Alone in sample lanes, in a line of run lanes, and in two."""
     case = cases.make("box_l1", layout=layout)
@@ -95,6 +95,7 @@ def test_the_guides_methods_are_their_oracles(layout: str, repetitions: int, out
     np.testing.assert_allclose(run.x[-1], reference, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.thorough
 def test_bits_depend_on_neither_packing_nor_threads_nor_precision_of_neighbours(outside: Path) -> None:
     problem = cases.make("box_l1").problem
     method = mine("HeavyBall")(0.2)
@@ -106,7 +107,7 @@ def test_bits_depend_on_neither_packing_nor_threads_nor_precision_of_neighbours(
     np.testing.assert_allclose(single, fl.solve(problem, None, repetitions=3, rounds=30, algorithm=method).x, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["HeavyBall", "Anchored"])
+@pytest.mark.parametrize("name", ["HeavyBall", pytest.param("Anchored", marks=pytest.mark.thorough)])
 def test_they_are_tuned_audited_and_known_by_their_code(name: str, outside: Path) -> None:
     more = {} if name == "HeavyBall" else {"local_steps": 2}
     problem = cases.make("zero").problem
@@ -127,7 +128,7 @@ def test_they_are_tuned_audited_and_known_by_their_code(name: str, outside: Path
 SWEEP = sweeps.spec('name = ["mymethods:HeavyBall", "ISRLDP"]\nstep = [0.1, 0.2]', rounds="20")
 
 
-@pytest.mark.parametrize("backend", ["threads", "loky", *sweeps.CLUSTERS])
+@pytest.mark.parametrize("backend", ["threads", pytest.param("loky", marks=pytest.mark.thorough), *sweeps.CLUSTERS])
 def test_sweeps_know_them_on_every_backend(backend: str, outside: Path, tmp_path: Path) -> None:
     sweeps.run(SWEEP, tmp_path / "r.h5", backend=backend, n_jobs=2)
     found = fl.results(tmp_path / "r.h5")

@@ -129,6 +129,7 @@ def test_people_get_the_same_gradient_and_objective() -> None:
     assert slope == pytest.approx(problem.gradient(x) @ direction, rel=1e-6)
 
 
+@pytest.mark.thorough
 def test_one_changed_sample_moves_the_sums_by_no_more_than_the_ledger_says() -> None:
     """In float32 too: only its chunk is rounded otherwise."""
     images, labels = data()

@@ -304,6 +304,7 @@ def test_paper_allocation_of_a_planned_step_is_the_paper_s() -> None:
     np.testing.assert_array_equal(planned.deviations, given.deviations)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("regularizer", [fl.BoxL1(0.01, 10.0), fl.L2Ball(2.0), fl.Simplex(1.0)], ids=str)
 def test_planned_runs_with_regularizers_and_in_float32(regularizer: fl.Regularizer) -> None:
     problem = logistic(regularizer=regularizer, gradient_bound=1.0)

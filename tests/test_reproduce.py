@@ -298,6 +298,7 @@ def test_the_network_is_held_against_all_claims_of_the_paper() -> None:
     assert others[-1].measured == "at most 4e-05: δ = 5e-05 in all"
 
 
+@pytest.mark.thorough
 def test_the_search_has_the_noise_of_the_figure_and_other_seeds_and_images() -> None:
     searched = spec.read(experiment.recipe_text("fig3-search"), synthetic=True)
     given = fig3.network_and_budget((1.0, 1e-4), CHOICE, 200) + "[[method]]\nstep = 0.1\nrounds = 1000\n"
@@ -331,6 +332,8 @@ def test_tables_say_what_did_not_hold() -> None:
     assert "did not hold" in verdicts.table(found)
     assert max(len(line) for line in verdicts.table(found).splitlines()) <= 118
     assert "| **did not hold** |" in verdicts.markdown(found)
+    assert verdicts.UNDECIDED not in verdicts.table(found)
+    assert verdicts.table([found[0]._replace(held=None)]).endswith(verdicts.UNDECIDED)
 
 
 @pytest.fixture

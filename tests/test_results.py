@@ -221,7 +221,7 @@ def test_what_diverged_can_be_plotted(diverged: fl.sweeping.Results) -> None:
 
 
 def test_results_that_do_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="there are no results of a sweep"):
+    with pytest.raises(FileNotFoundError, match="no such file"):
         fl.results(tmp_path / "nowhere.h5")
 
 

@@ -201,7 +201,10 @@ def test_a_mistake_is_shown_with_line_key_and_remedy(old: str, new: str, words: 
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize("record", ["", "[record]\nevery = 1", "[record]\nevery = 24"])
+# The last makes arrays of a gigabyte before it is refused.
+@pytest.mark.parametrize(
+    "record", ["", "[record]\nevery = 1", pytest.param("[record]\nevery = 24", marks=pytest.mark.thorough)]
+)
 @pytest.mark.parametrize("method", ["isrl", "primal_dual", "fedavg"])
 def test_rounds_that_no_memory_holds_are_refused(method: str, record: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available_bytes", lambda: 16 * 10**9)

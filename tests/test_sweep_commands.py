@@ -91,14 +91,14 @@ def test_runs_that_diverge_have_an_exit_code_of_their_own_now_and_later(
     ("arguments", "code", "message"),
     [
         (["sweep"], 2, "name a TOML file"),
-        (["sweep", "nowhere.toml"], 1, "No such file"),
+        (["sweep", "nowhere.toml"], 2, "there is no such file"),
         (["sweep", "bad.toml"], 2, "bad.toml, line 1, runds: not a known key; did you mean 'rounds'?"),
-        (["sweep", "s.toml", "--jobs", "0"], 2, "n_jobs = 0"),
-        (["sweep", "s.toml", "--jobs", "0", "--dry-run"], 2, "n_jobs = 0"),
+        (["sweep", "s.toml", "--jobs", "0"], 2, "--jobs = 0: give a number of cores ≥ 1"),
+        (["sweep", "s.toml", "--jobs", "0", "--dry-run"], 2, "--jobs = 0: give a number of cores ≥ 1"),
         (["sweep", "s.toml", "--address", "x"], 2, "only the backends dask and ray"),
         (["sweep", "s.toml", "--out", "foreign.h5"], 1, "not one of fastldp sweep"),
-        (["plot", "nowhere.h5"], 1, "there are no results"),
-        (["info", "nowhere.h5"], 1, "there are no results"),
+        (["plot", "nowhere.h5"], 1, "no such file"),
+        (["info", "nowhere.h5"], 1, "no such file"),
     ],
 )
 def test_errors_are_one_line_and_an_exit_code(

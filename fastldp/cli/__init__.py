@@ -43,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fastldp: {error if isinstance(error, fl.FastLDPError) else 'interrupted'}", file=sys.stderr)
         return 130
     except (fl.FastLDPError, OSError) as error:
+        if isinstance(error, fl.errors.ArgumentError) and error.argument == "n_jobs":
+            error = error.said_of("--jobs")  # as its user knows it
         print(f"fastldp: error: {error}", file=sys.stderr)
         return 2 if isinstance(error, fl.errors.ArgumentError | fl.errors.SpecError) else 1
     except MemoryError:

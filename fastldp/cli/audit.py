@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import fastldp as fl
+from fastldp.bars import is_watched
 from fastldp.cli import choosing, options
 from fastldp.cli.writing import drawn, require_picture
 from fastldp.datasets.dataset import Dataset
@@ -69,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         confidence=arguments.confidence,
         seed=arguments.seed,
         n_jobs=arguments.jobs,
-        progress=not arguments.json,
+        progress=not arguments.json and is_watched(),
     )
     if arguments.json:
         print(json.dumps(found.to_dict()))

@@ -12,6 +12,7 @@ from scipy import sparse
 import fastldp as fl
 from fastldp.cli import options
 from fastldp.datasets.dataset import Dataset, two_classes
+from fastldp.datasets.files import MISSING
 from fastldp.datasets.generated import STAND_INS
 from fastldp.datasets.testing import hold_out, read_test_file
 from fastldp.kernels.formulas import is_ours
@@ -129,7 +130,8 @@ def data_of(arguments: argparse.Namespace) -> Dataset:
         generated: Dataset = fl.datasets.synthetic(name, rows=arguments.rows)
         return generated
     if not Path(name).is_file():
-        remedy = f"there is no such file; give one, or the name of generated data: {', '.join(GENERATED)}"
+        missing = MISSING[Path(name).is_dir()]
+        remedy = f"{missing}; give one, or the name of generated data: {', '.join(GENERATED)}"
         raise fl.errors.ArgumentError("data", name, remedy)
     data = fl.datasets.read_file(name, label=arguments.label)
     rows = arguments.rows

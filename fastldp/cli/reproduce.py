@@ -20,7 +20,7 @@ ALL = ("fig1", "fig2", "table1")
 WHAT = (*ALL, "all", "fig3", "planner")
 EXAMPLES = """\
 examples:
-  fastldp reproduce fig1 --quick              a small trial on generated data, in less than a minute
+  fastldp reproduce fig1 --quick              a small trial on generated data, in some minutes
   fastldp reproduce all                       the paper's data and sizes, in less than a quarter of an hour
   fastldp reproduce fig2 --data synthetic     the paper's sizes on generated data, without a download
   fastldp reproduce fig3                      the network on MNIST, not part of all: it takes half an hour
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     figures.require_matplotlib()
     if arguments.jobs is not None:
-        integer("jobs", arguments.jobs, "give a number of cores ≥ 1", at_least=1)
+        integer("--jobs", arguments.jobs, "give a number of cores ≥ 1", at_least=1)
     # Loaded now, for they draw: matplotlib takes a while.
     from fastldp.reproduction import EXPERIMENTS, verdicts
     from fastldp.reproduction.experiment import Place, Stopped

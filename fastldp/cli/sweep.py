@@ -12,6 +12,9 @@ from typing import Any
 
 import fastldp as fl
 from fastldp.cli import options
+from fastldp.datasets.files import MISSING
+from fastldp.solve import check_jobs
+from fastldp.sweeping import spec as specs
 from fastldp.sweeping.backends import NAMES
 from fastldp.sweeping.store import parts_of
 
@@ -103,6 +106,9 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if arguments.spec is None:
         raise fl.errors.ArgumentError("spec", None, "name a TOML file; fastldp sweep --example prints one")
+    if not arguments.spec.is_file():
+        raise fl.errors.ArgumentError("spec", str(arguments.spec), MISSING[arguments.spec.is_dir()])
+    check_jobs(arguments.jobs)
     out = arguments.out or _beside(arguments.spec)
     wanted: dict[str, Any] = {name: getattr(arguments, name) for name in ("retry", "mix", "quick", "synthetic")}
     wanted["n_jobs"] = arguments.jobs
@@ -110,12 +116,14 @@ def run(arguments: argparse.Namespace) -> int:
         plan = fl.sweeping.forecast(arguments.spec, out, **wanted)
         print(json.dumps(asdict(plan)) if arguments.json else f"{arguments.spec} into {out}\n{plan.summary()}")
         return 0
+    # Before anything is said of results: a wrong specification has none.
+    spec = specs.read(arguments.spec, quick=arguments.quick, synthetic=arguments.synthetic)
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     logging.getLogger("fastldp").setLevel(logging.INFO)  # and not what clusters tell
     out.parent.mkdir(parents=True, exist_ok=True)
     print(f"fastldp: results go to {out}", file=sys.stderr)
     report = fl.sweep(
-        arguments.spec,
+        spec,
         out,
         backend=arguments.backend,
         address=arguments.address,

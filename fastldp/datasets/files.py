@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from fastldp.datasets.libsvm import read_libsvm
 from fastldp.errors import ArgumentError, FileFormatError
 from fastldp.validation import known_name
 
+# What to say of a path that is no file: of nothing, and of a folder.
+MISSING = ("there is no such file", "it is a folder, not a file")
 SEPARATORS = (",", ";", "\t")
 
 
@@ -44,7 +47,7 @@ def read_file(path: str | os.PathLike[str], *, label: str | int | None = None) -
     """
     path = Path(path)
     if not path.is_file():
-        raise ArgumentError("path", str(path), "there is no such file")
+        raise ArgumentError("path", str(path), MISSING[path.is_dir()])
     if path.suffix == ".csv":
         return _from_csv(path, label)
     if label is not None:
@@ -67,14 +70,37 @@ def _from_csv(path: Path, label: str | int | None) -> Dataset:
         table = np.loadtxt(
             path, delimiter=separator, skiprows=int(header), ndmin=2, encoding="utf-8-sig", quotechar='"'
         )
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{path}: not a text in UTF-8: {error}") from None
     except ValueError as error:
-        raise FileFormatError(f"{path}: not a table of numbers with one header at most: {error}") from None
+        where = _what_is_no_number(path, separator, cells if header else [], label) or str(error)
+        raise FileFormatError(f"{path}: not a table of numbers with one header at most: {where}") from None
     if table.shape[0] == 0 or table.shape[1] < 2:
         raise FileFormatError(
             f"{path}: a table of shape {table.shape}; give rows with a label and at least one feature"
         )
     column = _column(label, cells if header else [], table.shape[1])
     return Dataset(np.delete(table, column, axis=1), table[:, column].copy(), str(path))
+
+
+def _what_is_no_number(path: Path, separator: str, names: list[str], label: str | int | None) -> str | None:
+    """The first cell or row that does not fit, and what to do about it."""
+    with path.open(encoding="utf-8-sig", newline="") as lines:
+        rows = csv.reader(lines, delimiter=separator)
+        width = len(names)
+        for row in rows:
+            if not row or (names and rows.line_num == 1):
+                continue
+            width = width or len(row)
+            if len(row) != width:
+                return f"row {rows.line_num} has {len(row)} columns and not {width}"
+            for k, cell in enumerate(row):
+                if not _is_number(cell):
+                    column = f"{k} ({names[k]})" if names else str(k)
+                    found = f"{cell!r} is no number" if cell.strip() else "nothing"
+                    hint = "write labels as 0 and 1" if k == _column(label, names, width) else "leave that out"
+                    return f"row {rows.line_num}, column {column}: {found}; {hint}"
+    return None
 
 
 def _column(label: str | int | None, names: list[str], count: int) -> int:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastldp.datasets.dataset import two_classes
-from fastldp.datasets.files import read_file
+from fastldp.datasets.files import MISSING, read_file
 from fastldp.datasets.libsvm import read_libsvm
 from fastldp.errors import ArgumentError
 from fastldp.validation import integer, real
@@ -73,7 +73,8 @@ def read_test_file(
 ) -> tuple[Any, NDArray[np.float64]]:
     """Rows and labels of a file to test on, as wide as the training data; `like` is the file those came from."""
     if not Path(path).is_file():
-        raise ArgumentError("test", os.fspath(path), "there is no such file; give one, or a share of the rows, as 0.2")
+        remedy = f"{MISSING[Path(path).is_dir()]}; give one, or a share of the rows, as 0.2"
+        raise ArgumentError("test", os.fspath(path), remedy)
     kind, of_like = Path(path).suffix, None if like is None else Path(like).suffix
     if kind == ".npz":
         data = read_file(path)

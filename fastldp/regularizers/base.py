@@ -39,7 +39,7 @@ class Regularizer(Extensible):
 
     A class of your own has `value(self, x)`, and the prox: of one coordinate, `shrink(self, z, scale)`, where g is a
     sum over the coordinates, or of a whole row in place, `prox_row(self, X, i, scale)`. Its parameters are the
-    fields of a frozen dataclass.
+    fields of a frozen dataclass. To take a prox in Python call `prox`; the formulas are what kernels call.
 
     Examples
     --------

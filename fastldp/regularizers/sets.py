@@ -168,9 +168,7 @@ class Simplex(_Set):
         return _onto_simplex(np.asarray(z, dtype=np.float64), self.radius)
 
     def prox_row(self, X: Any, i: Any, scale: Any) -> None:
-        top = load(X, i, 0)
-        for j in range(1, X.shape[1]):
-            top = maximum(top, load(X, i, j))
+        top = _largest(X, i)
         threshold = _simplex_threshold(X, i, top, self.radius, False)
         for j in range(X.shape[1]):
             store(maximum(0.0, load(X, i, j) - top - threshold), X, i, j)
@@ -225,6 +223,14 @@ class L1Ball(_Set):
     def margins(self, A: Any) -> tuple[Vector, Vector]:
         _, reach = Simplex(self.radius).margins(abs(A))
         return -reach, reach
+
+
+@own_function
+def _largest(X: Any, i: Any) -> Any:
+    largest = load(X, i, 0)
+    for j in range(1, X.shape[1]):
+        largest = maximum(largest, load(X, i, j))
+    return largest
 
 
 @own_function

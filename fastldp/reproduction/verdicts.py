@@ -22,6 +22,7 @@ LEAD = 0.01
 # So many points are near an accuracy, and so many are no loss.
 NEAR, LOSS = 0.05, 0.02
 TEST_IMAGES = 10_000
+UNDECIDED = "undecided: what was measured is too near to the line for so many runs to tell on which side it is"
 
 
 class Verdict(NamedTuple):
@@ -39,7 +40,7 @@ class Verdict(NamedTuple):
 
 
 def table(verdicts: Sequence[Verdict], width: int = 118) -> str:
-    """The verdicts for a terminal, long texts wrapped."""
+    """The verdicts for a terminal, long texts wrapped, and what undecided means where some are."""
     where = max(len(verdict.where) for verdict in verdicts)
     # Three gaps of two, and a verdict of twelve.
     text = (width - where - 6 - 12) // 2
@@ -50,6 +51,8 @@ def table(verdicts: Sequence[Verdict], width: int = 118) -> str:
             cells = [column[k] if k < len(column) else "" for column in (claim, measured)]
             first, last = (verdict.where, verdict.word) if k == 0 else ("", "")
             lines.append(f"{first:<{where}}  {cells[0]:<{text}}  {cells[1]:<{text}}  {last}".rstrip())
+    if any(verdict.held is None for verdict in verdicts):
+        lines += ["", UNDECIDED]
     return "\n".join(lines)
 
 

@@ -81,11 +81,13 @@ def results(path: str | os.PathLike[str]) -> Results:
     >>> results("nowhere.h5")
     Traceback (most recent call last):
         ...
-    FileNotFoundError: nowhere.h5: there are no results of a sweep
+    FileNotFoundError: nowhere.h5: no such file, where results of a sweep should be
     """
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{os.fspath(path)}: a folder; name the file of results in it")
     files = files_of(path)
     if not files:
-        raise FileNotFoundError(f"{os.fspath(path)}: there are no results of a sweep")
+        raise FileNotFoundError(f"{os.fspath(path)}: no such file, where results of a sweep should be")
     loaded = Loaded(Merged(files))
     # Of a run whose beginning was lost there is nothing to show.
     finished = np.flatnonzero((loaded.numbers("outcome") != OUTCOMES.index(RUNNING)) & loaded.merged.whole)

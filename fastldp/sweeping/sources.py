@@ -151,8 +151,9 @@ def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, ...]], fold
         return Source(parameters, table, lambda: given[value], folder)
     if way == "file":
         path = folder / value
-        if not path.exists():
-            raise ArgumentError("file", value, f"there is no such file in {folder.resolve()}")
+        if not path.is_file():
+            missing = "it is a folder, not a file," if path.is_dir() else "there is no such file"
+            raise ArgumentError("file", value, f"{missing} in {folder.resolve()}")
         return Source(parameters, table, lambda: _from_file(path, choice.get("label")), folder)
     known_name("name", value, NAMES)
     if value == "mnist":

@@ -424,7 +424,8 @@ def test_coins_are_the_keys_and_come_as_often_as_they_should() -> None:
 
 def test_coins_know_no_noise() -> None:
     """The address of a coin is that of no release: worker, round and block are, but not the purpose."""
-    assert naive.COIN == MOST_LOCAL_STEPS
+    # And counts have purposes between the two.
+    assert naive.COIN == naive.COUNT + 1 == MOST_LOCAL_STEPS + 2
     # The k-th release of a round has the purpose k, below the number of local steps.
     assert fl.DPFedAvg(0.1, MOST_LOCAL_STEPS).local_steps - 1 < naive.COIN
 

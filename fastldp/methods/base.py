@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError, ExtensionError
 from fastldp.extending import Extensible, said_of
-from fastldp.kernels.clipping import COUNT
+from fastldp.kernels.clipping import EARLY_COUNT
 from fastldp.kernels.formulas import is_ours
 from fastldp.kernels.methods import ACTS, COMMON, Names
 from fastldp.lanes import load, store
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 Found = tuple[Array, Array, float]
 
 # The noise is addressed by the local step in 32 bits, but for the numbers that counts and coins have.
-MOST_LOCAL_STEPS = COUNT
+MOST_LOCAL_STEPS = EARLY_COUNT
 # Parameters that the engine reads, and formulas do not find in `self`.
 NO_NUMBERS = ("local_steps", "clip", "prior")
 

@@ -1,10 +1,10 @@
-"""The adaptive plan beside a search on the data: adaptive.py [--write] [--quick] [SET ...].
+"""The adaptive plan beside a search on the data: adaptive.py [--write] [--quick] [--figure] [SET ...].
 
 Prints, for ijcnn1 and a6a at the paper's sizes (`FASTLDP_DATA` at the files) and generated sets, errors of the paper's
 defaults, of the plan without clipping, of the adaptive plan, and of the best of a search over threshold, step and
 allocation made on the data, which no deployment can make; and of that search without clipping. The search has noise of
 its own, and what is reported is of other noise. With --write it is put into docs/clipping.md. Half an hour; --quick
-has one l2 and horizon.
+has one l2 and horizon. With --figure it draws error and accuracy against ε instead, to scripts/figures/adaptive.png.
 """
 
 import sys
@@ -20,7 +20,10 @@ from readme import ROOT, write
 BUDGET = fl.Budget(1.0, 1e-4)
 WORKERS, REPETITIONS, SEARCHED = 20, 20, 4
 L2, HORIZONS = (0.1, 0.01, 0.001), (1000, 4000)
-GENERATED_ROWS = 6000
+EPSILONS = np.geomspace(0.1, 10.0, 7)
+# The rows that the paper takes of its sets, and those of generated ones.
+REAL = {"ijcnn1": 2000, "a6a": 11_220}
+GENERATED_ROWS, TEST_ROWS = 6000, 4000
 # Of the median of the gradients' norms at zero; and steps.
 THRESHOLDS = (0.15, 0.3, 0.5, 0.8, 1.2, 2.0)
 STEPS = np.geomspace(0.003, 1.0, 9)
@@ -54,15 +57,18 @@ class Row(NamedTuple):
         ]
 
 
-def problem_of(name: str, l2: float) -> fl.Problem:
-    """The paper's, or one on generated data."""
-    if name in ("ijcnn1", "a6a"):
-        data = fl.datasets.load(name)
-        rows = 2000 if name == "ijcnn1" else None
-        g = fl.Zero() if name == "ijcnn1" else fl.BoxL1(0.01, 10.0)
-        return fl.Problem(data.A[:rows], data.b[:rows], workers=WORKERS, l2=l2, regularizer=g)
-    data = fl.datasets.synthetic(name, rows=GENERATED_ROWS)
-    return fl.Problem(data.A, data.b, workers=WORKERS, l2=l2)
+def problem_of(name: str, l2: float, *, tested: bool = False) -> fl.Problem:
+    """The paper's, or one on generated data; with test data a6a keeps a fifth of its rows for them."""
+    data = fl.datasets.load(name) if name in REAL else fl.datasets.synthetic(name, rows=GENERATED_ROWS + TEST_ROWS)
+    size = data.b.size
+    train, test = np.arange(min(size, REAL.get(name, GENERATED_ROWS))), np.arange(0)
+    if tested and train.size < size:
+        test = np.arange(train.size, min(size, train.size + TEST_ROWS))
+    elif tested:
+        train, test = fl.datasets.hold_out(size, 0.2)
+    g = fl.BoxL1(0.01, 10.0) if name == "a6a" else fl.Zero()
+    given: dict[str, Any] = {"test": (data.A[test], data.b[test])} if tested else {}
+    return fl.Problem(data.A[train], data.b[train], workers=WORKERS, l2=l2, regularizer=g, **given)
 
 
 def error(problem: fl.Problem, method: Any, rounds: int) -> float:
@@ -79,10 +85,50 @@ def searched(problem: fl.Problem, rounds: int, thresholds: list[float | None]) -
     return error(problem, found.algorithm, rounds)
 
 
+def draw(names: list[str]) -> None:
+    """Error and accuracy against ε, a column for each set."""
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(
+        2, len(names), figsize=(3.2 * len(names), 5.6), sharex=True, squeeze=False, layout="constrained"
+    )
+    for column, name in enumerate(names):
+        problem = problem_of(name, L2[0], tested=True)
+        typical = float(np.median(problem.row_norms)) / 2
+        found: dict[str, list[tuple[float, float]]] = {}
+        for epsilon in EPSILONS:
+            budget = fl.Budget(float(epsilon), BUDGET.delta)
+            methods: dict[str, Any] = {**METHODS}
+            grid = [fl.PrimalDual(step, clip=part * typical) for part in THRESHOLDS for step in STEPS]
+            methods["searched on the data"] = fl.tune(
+                problem, budget, grid, rounds=HORIZONS[0], repetitions=SEARCHED, seed=1
+            ).algorithm
+            for kind, method in methods.items():
+                given: dict[str, Any] = {"rounds": HORIZONS[0], "algorithm": method, "seed": 0, "throw": False}
+                run = fl.solve(problem, budget, repetitions=REPETITIONS, record=fl.Final(), **given)
+                found.setdefault(kind, []).append((float(run.optimality[:, -1].mean()), float(run.accuracy.mean())))
+            print(name, f"{epsilon:.3g}", {kind: values[-1] for kind, values in found.items()}, flush=True)
+        best = problem.accuracy(problem.optimum())
+        for kind, values in found.items():
+            for row in (0, 1):
+                axes[row, column].plot(EPSILONS, [value[row] for value in values], marker="o", markersize=3, label=kind)
+        axes[1, column].axhline(best, color="0.5", linewidth=1, label="of the optimum")
+        axes[1, column].axhline(problem.majority, color="0.5", linewidth=1, linestyle=":", label="of the larger class")
+        axes[0, column].set(title=name, yscale="log", xscale="log", ylim=(None, 3.0))
+        axes[1, column].set(xlabel="ε")
+    axes[0, 0].set_ylabel("error")
+    axes[1, 0].set_ylabel("accuracy on test data")
+    axes[1, -1].legend(frameon=False, fontsize=7)
+    figure.savefig(ROOT / "scripts" / "figures" / "adaptive.png", dpi=120)
+
+
 def main() -> None:
     warnings.simplefilter("ignore")  # of steps beyond the theorem, which a search may take
     quick = "--quick" in sys.argv[1:]
     names = [word for word in sys.argv[1:] if not word.startswith("--")] or ["ijcnn1", "a6a", "w8a", "mushrooms"]
+    if "--figure" in sys.argv[1:]:
+        draw(names)
+        return
     lines = [f"| | T | {' | '.join(METHODS)} | searched on the data | ratio | searched without clipping |"]
     lines.append("|---" * (len(METHODS) + 5) + "|")
     print("\n".join(lines), flush=True)
@@ -93,7 +139,7 @@ def main() -> None:
             for rounds in HORIZONS[:1] if quick else HORIZONS:
                 errors = {kind: error(problem, method, rounds) for kind, method in METHODS.items()}
                 best = searched(problem, rounds, [part * typical for part in THRESHOLDS])
-                shown = name if name in ("ijcnn1", "a6a") else f"{name}, generated"
+                shown = name if name in REAL else f"{name}, generated"
                 row = Row(f"{shown}, l2 = {l2:g}", rounds, errors, best, searched(problem, rounds, [None]))
                 lines.append(f"| {' | '.join(row.cells)} |")
                 print(lines[-1], flush=True)

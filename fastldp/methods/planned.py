@@ -95,7 +95,9 @@ class Outlook:
     ) -> None:
         """`unit` has the sensitivities at a threshold of one, `rho` what gradients may spend."""
         assert program.adaptive is not None
-        self.problem, self.prior, self.rho, self.unit, self.way = program.problem, prior, rho, unit, way
+        self.problem, self.rho, self.unit, self.way = program.problem, rho, unit, way
+        # What is known, or assumed by the caller, does not depend on the threshold.
+        self.prior = self.problem.exact_prior() if prior == EXACT else None if prior is None else checked_prior(prior)
         self.rest: dict[str, Any] = rest
         self.limits = Limits.of(program.adaptive, self.problem.clip, self.problem.precision)
         self.factor = factor_of(program.adaptive, unit, rho, self.problem.d, way)
@@ -104,11 +106,7 @@ class Outlook:
         """What `planned` and `chosen` take."""
         # Gradients at the start are as long as the threshold was before it was multiplied.
         facts = self.problem.facts_at(threshold, threshold / self.factor)
-        if self.prior == EXACT:
-            prior = self.problem.exact_prior()
-        else:
-            prior = Prior.of_facts(facts) if self.prior is None else checked_prior(self.prior)
-        return facts, prior, self.rho, threshold * self.unit, self.way
+        return facts, self.prior or Prior.of_facts(facts), self.rho, threshold * self.unit, self.way
 
     def plan(self, rounds: int, step: float | None, largest: float = LARGEST_VARIANCE) -> Plan:
         """The plan at the threshold that clipping starts with."""

@@ -65,8 +65,8 @@ class PrimalDual(Method):
         to expect, see `fastldp.plan`.
     allocation : str, array of shape (T,) or Plan
         ``"dynamic"`` (Theorem 1), ``"static"``, ``"planned"``, the best for the step and the prior, or an array of T
-        variances of the caller's own; or a `Plan`, whose step and variances are then taken. All are raised by the
-        little that the sampler takes of the budget, where they would spend the whole of it.
+        variances of the caller's own (in units of C² where clipping adapts); or a `Plan`, whose step and variances are
+        then taken. All are raised by the little that the sampler takes of the budget, where they would spend the whole.
     prior : Prior or str, optional
         What the planner assumes, `Prior()` where it is not given; ``"exact"`` reads it off the data, for studies.
     clip : float, str or AdaptiveClip, optional
@@ -103,6 +103,8 @@ class PrimalDual(Method):
         elif isinstance(self.allocation, Plan):
             if self.step is not None:
                 raise ArgumentError("step", self.step, "a plan has a step; leave it out, or give its variances alone")
+            if isinstance(self.clip, AdaptiveClip):
+                raise ArgumentError("clip", self.clip, 'a plan is made for one threshold; give step="planned" instead')
         elif self.step == PLANNED:
             raise ArgumentError("allocation", self.allocation, "variances of your own need a step= of your own")
         check_prior(self.prior, planned=self._planned)

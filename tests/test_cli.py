@@ -60,8 +60,10 @@ def test_solve_has_nothing_to_tune_and_reads_nothing_off_the_data(capsys: pytest
     assert "Nothing was read off the data without noise." in out
     assert main([*short, "--row-bound", "1.3", "--rounds", "1000"]) == 0
     assert "adaptive" not in capsys.readouterr().out
-    assert main([*short, "--clip", "0.3", "--step", "0.1", "--rounds", "50"]) == 0
-    assert "clip=0.3" in capsys.readouterr().out
+    assert main([*short, "--clip", "0.3", "--step", "0.1", "--rounds", "50", "--details"]) == 0
+    out = capsys.readouterr().out
+    assert "clip=0.3" in out
+    assert "of gradients that are not clipped; --clip none has them" in out
 
 
 def test_plan_from_public_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

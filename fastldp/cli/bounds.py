@@ -15,6 +15,8 @@ def bounds_of(problem: fl.Problem, budget: fl.Budget, method: Any, run: fl.Solut
     """The paper's bounds at the recorded rounds, and under "none" why one is missing."""
     if not isinstance(method, fl.PrimalDual):
         return {"none": "the paper's bounds are of PrimalDual"}
+    if method.clip is not None:
+        return {"none": "the paper's bounds are of gradients that are not clipped; --clip none has them"}
     bounds: dict[str, Any] = {}
     rounds = int(run.rounds[-1])
     try:

@@ -57,7 +57,7 @@ class Table1(Experiment):
         one, two = smooth.compared(), nonsmooth.measured()
         measured = {
             "Figure 1": Measured(smooth, one.theorem[0], {series.label: series for series in one.each}),
-            "Figure 2": Measured(nonsmooth, two.ends[0], {OWN: two.ends[-1]}),
+            "Figure 2": Measured(nonsmooth, two.ends[0], {OWN: two.ends[-1], NAMES["isrl-dp"]: two.rivals[0]}),
         }
         rows, verdicts = [], []
         for where, found in measured.items():

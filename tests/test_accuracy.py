@@ -64,7 +64,7 @@ def test_the_callers_arrays_may_change_afterwards() -> None:
         (OTHERS, {}, r"^test = .*give \(A, b\)"),
         ((OTHERS[:, :3], LABELS), {}, r"^test = \(17, 3\): A has 5 columns"),
         ((OTHERS, LABELS[1:]), {}, "^test = '16 labels': its A has 17 rows"),
-        ((OTHERS, (LABELS + 1) / 2), {}, r"^test = array\(\[0., 1.\]\): .* labels −1 and \+1; 2\*b - 1 maps 0/1"),
+        ((OTHERS, (LABELS + 1) / 2), {}, r"^test = array\(\[0., 1.\]\): .* labels −1 and \+1; give 2 \* b - 1"),
         ((OTHERS, 3 * LABELS), {}, "^test = .*needs labels −1 and"),
         ((np.where(OTHERS > 0.8, np.nan, OTHERS), LABELS), {}, "^test = .*NaN or infinite entries, the first at"),
         ((OTHERS, np.where(LABELS > 0, np.nan, 1.0)), {}, "^test = .*NaN or infinite labels"),

@@ -242,8 +242,8 @@ def test_half_the_sensitivity_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """C where 2C is right: the noise is as the ledger says, but the ledger is wrong."""
     right = schedule.released
 
-    def halved(problem: Problem, bound: float, divisors: Any) -> Sensitivity:
-        whole = right(problem, bound, divisors)
+    def halved(*about: Any) -> Sensitivity:
+        whole = right(*about)
         return Sensitivity(whole.query / 2, whole.arithmetic)
 
     monkeypatch.setattr(schedule, "released", halved)

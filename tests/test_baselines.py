@@ -325,8 +325,8 @@ def test_audits_pass(name: str) -> None:
 def test_audits_notice_half_the_sensitivity(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = schedule.released
 
-    def halved(problem: fl.Problem, bound: float, divisors: Any) -> Sensitivity:
-        whole = right(problem, bound, divisors)
+    def halved(*about: Any) -> Sensitivity:
+        whole = right(*about)
         return Sensitivity(whole.query / 2, whole.arithmetic)
 
     monkeypatch.setattr(schedule, "released", halved)

@@ -66,12 +66,12 @@ class Prior:
 
     @classmethod
     def of_facts(cls, facts: Facts) -> Prior:
-        """What is assumed where nothing else is known: ‖x*‖ = √bend/5 / (l2 + bend/√d), which has the units it should.
+        """What is assumed where nothing else is known: ‖x*‖ = √bend/4 / (l2 + bend/√d), which has the units it should.
 
-        Were f quadratic with the curvature l2 + bend/√d along the gradient at zero, and that a fifth of a sample's,
+        Were f quadratic with the curvature l2 + bend/√d along the gradient at zero, and that a quarter of a sample's,
         this would be so; of powers of l2, bend and d it was the closest to the best step of generated problems.
         """
-        norm = 0.2 * math.sqrt(facts.bend) / (facts.l2 + facts.bend / math.sqrt(facts.dimension))
+        norm = 0.25 * math.sqrt(facts.bend) / (facts.l2 + facts.bend / math.sqrt(facts.dimension))
         return cls(norm=min(max(norm, 1 / LARGEST), LARGEST))
 
     def modes(self, facts: Facts) -> Modes:

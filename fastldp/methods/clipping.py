@@ -170,7 +170,7 @@ class Adapting:
         """σ of these up to each worker's factor."""
         return np.sqrt(self.variances[: self.clip.early])
 
-    @property
+    @cached_property
     def gains(self) -> Array:
         """(T,): η of each round, 0 where nothing is counted."""
         return self._spread(self._in_order)

@@ -134,5 +134,5 @@ def factor_of(clip: AdaptiveClip, unit: Array, rho: Array, dimension: int, way: 
         return 1.0
     if clip.factor is not None:
         return clip.factor
-    price = way.parts**2 * float(np.mean(way.shares**2 * unit**2 / rho)) / (2 * unit.size)
-    return float(np.clip((1 / (dimension * price) / CLEAR) ** GROWTH, LEAST_FACTOR, LARGEST_FACTOR))
+    clarity = 1 / (dimension * way.price(unit, rho))
+    return float(np.clip((clarity / CLEAR) ** GROWTH, LEAST_FACTOR, LARGEST_FACTOR))

@@ -38,11 +38,10 @@ from fastldp.methods.schedule import (
     noiseless,
     with_noise,
 )
-from fastldp.planning.plan import Plan, Way, planned
+from fastldp.planning.plan import Plan, Way, planned, way_of
 from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
 from fastldp.privacy.ledger import ADAPTIVE
 from fastldp.problems.composite import Composite
-from fastldp.problems.facts import LARGEST_STEP
 from fastldp.problems.prior import Prior
 from fastldp.regularizers import Regularizer
 from fastldp.validation import known_name, vector
@@ -263,7 +262,7 @@ class PrimalDual(Method):
         )
 
     def way(self, problem: Composite) -> Way:
-        return Way(parts=problem.n, largest_step=LARGEST_STEP, heaviest=float(problem.shares.max()))
+        return way_of(problem)
 
     def _step(self, problem: Composite) -> float:
         if self.step is None:

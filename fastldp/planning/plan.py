@@ -194,6 +194,10 @@ class Way(NamedTuple):
     early_releases: int = 0
     """Those before the first round."""
 
+    def price(self, sensitivity: Array, rho: Array) -> float:
+        """The variance that all releases together leave in a coordinate of ∇f, were they but averaged."""
+        return self.parts**2 * float(np.mean(self.shares**2 * sensitivity**2 / rho)) / (2 * rho.size)
+
     def limit(self, curvature: float) -> float:
         """The largest step that does not overshoot: no round takes more than all of an error away."""
         # A round leaves 1 − η_g(1 − (1 − ηλ)^K) of it.
@@ -201,9 +205,9 @@ class Way(NamedTuple):
         return min(self.largest_step, share * self.parts / self.heaviest / curvature)
 
 
-def way_of(facts: Facts) -> Way:
-    """How Algorithm 1 descends."""
-    return Way(parts=facts.n, largest_step=LARGEST_STEP, heaviest=float(facts.shares.max()))
+def way_of(about: Any) -> Way:
+    """How Algorithm 1 descends on a problem, or by the facts of one."""
+    return Way(parts=about.n, largest_step=LARGEST_STEP, heaviest=float(about.shares.max()))
 
 
 class Choice(NamedTuple):
@@ -233,7 +237,7 @@ def chosen(
 ) -> Choice:
     """The step with the least error to expect, for these budgets and sensitivities of the workers."""
     modes, n = prior.modes(facts), facts.n
-    price = way.parts**2 * float(np.mean(way.shares**2 * sensitivity**2 / rho)) / (2 * n)
+    price = way.price(sensitivity, rho)
     if rounds is not None:
         price *= 1 + way.early_releases / (way.local_steps * rounds)
     lightest = float(facts.shares.min())

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -19,14 +16,24 @@ from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
 from fastldp.extending import name_of
 from fastldp.kernels.formulas import is_ours
 from fastldp.losses import NAMES, SIGNS, Logistic, Loss, as_loss
-from fastldp.problems.composite import LARGEST_ENTRY, LARGEST_THRESHOLD, Composite, Vector, shards, threshold
+from fastldp.problems.composite import LARGEST_THRESHOLD, Composite, Vector, threshold
 from fastldp.problems.facts import Facts
 from fastldp.problems.optimum import certified_optimum
 from fastldp.problems.prior import Prior
+from fastldp.problems.rows import (
+    called,
+    checked_labels,
+    checked_matrix,
+    digest_of,
+    norms_above,
+    sharded,
+    times,
+    within,
+)
 from fastldp.problems.spectrum import extreme_curvatures
 from fastldp.problems.weighting import ROWS, UNIFORM
 from fastldp.regularizers import Regularizer
-from fastldp.validation import known_name, reals, vector
+from fastldp.validation import known_name, vector
 
 DTYPES = ("float64", "float32")
 # What is computed once and depends on the data alone.
@@ -113,16 +120,16 @@ class Problem(Composite):
         self.dtype = known_name("dtype", getattr(dtype, "__name__", None) or str(dtype), DTYPES)
         self.row_bound = None if row_bound is None else threshold("row_bound", row_bound, self.dtype)
         self._set_parameters(l2, regularizer, self._bound(gradient_bound), weighting)
-        rows, labels, starts = _shards(_matrix(A, self.dtype), _labels(b, self.loss), workers)
+        rows, labels, starts = sharded(checked_matrix(A, self.dtype), checked_labels(b, self.loss), workers)
         # A copy of its own, so that the caller may change A: labels ±1 are folded in.
-        self.rows = _times(rows, -labels if self.loss.labels == SIGNS else np.ones(labels.size))
+        self.rows = times(rows, -labels if self.loss.labels == SIGNS else np.ones(labels.size))
         """The samples, sorted by worker; each times −b where labels are ±1."""
         self.targets = labels if self.loss.labels != SIGNS else np.zeros(labels.size)
         """b; zeros where the rows have it."""
         self.loss.check(self.targets)
         self.starts = starts
         if self.row_bound is not None:
-            self.rows = _within(self.rows, self.row_bound)
+            self.rows = within(self.rows, self.row_bound)
         self._measure()
         self._test = None if test is None else self._checked_test(test)
 
@@ -243,7 +250,7 @@ class Problem(Composite):
         """A digest of samples and shards: the same data give the same, on every machine."""
         # The loss says what is folded into the rows; its parameters are no part of the data.
         loss = self.loss.name if type(self.loss) in NAMES.values() else name_of(type(self.loss))
-        return _digest(repr((self.rows.shape, loss)), self.rows, self.targets, self.starts)
+        return digest_of(repr((self.rows.shape, loss)), self.rows, self.targets, self.starts)
 
     # Test data, which no run depends on: they are no part of the fingerprint, of which its noise is made.
 
@@ -255,14 +262,14 @@ class Problem(Composite):
             raise ArgumentError("test", test, "give (A, b): other samples and their labels")
         if getattr(test[0], "shape", None) == (0, self.d):
             raise DataError("test", test[0].shape, "it has no rows to be right about; leave it out, or give some")
-        with _called("test"):
-            rows, labels = _matrix(test[0], self.dtype), _labels(test[1], self.loss)
+        with called("test"):
+            rows, labels = checked_matrix(test[0], self.dtype), checked_labels(test[1], self.loss)
         if labels.size != rows.shape[0]:
             raise DataError("test", f"{labels.size} labels", f"its A has {rows.shape[0]} rows; give one label a row")
         if rows.shape[1] != self.d:
             raise DataError("test", rows.shape, f"A has {self.d} columns; give test data of the same features")
         positive = np.count_nonzero(labels > 0) / labels.size
-        return _Test(_times(rows, -labels), max(positive, 1 - positive))
+        return _Test(times(rows, -labels), max(positive, 1 - positive))
 
     @property
     def tested(self) -> bool:
@@ -271,7 +278,7 @@ class Problem(Composite):
 
     @cached_property
     def tested_fingerprint(self) -> str:
-        return self.fingerprint if self._test is None else _digest(self.fingerprint, self._test.rows)
+        return self.fingerprint if self._test is None else digest_of(self.fingerprint, self._test.rows)
 
     def accuracy(self, x: ArrayLike, A: Any = None, b: ArrayLike | None = None) -> float:
         """The share of samples whose label is the sign of aᵀx; where that is exactly zero, it is wrong.
@@ -447,7 +454,7 @@ class Problem(Composite):
     @cached_property
     def row_norms(self) -> Vector:
         """‖a‖ of every row, rounded up."""
-        return _norms_above(self.rows)
+        return norms_above(self.rows)
 
     @cached_property
     def _data_bound(self) -> float | None:
@@ -526,102 +533,3 @@ class Problem(Composite):
         product = columns.T @ (columns.multiply(shares) if sparse.issparse(columns) else columns * shares)
         dense = product.toarray() if sparse.issparse(product) else product
         return np.asarray(dense + self.l2 * np.eye(columns.shape[1]))
-
-
-def _matrix(A: Any, dtype: str) -> Any:
-    """A as a C-contiguous float64 array or canonical CSR, finite."""
-    remedy = "give a matrix of real numbers, shape (rows, features)"
-    if sparse.issparse(A):
-        if A.ndim != 2 or A.dtype.kind not in "biuf":
-            raise DataError("A", A, remedy)
-        memory.refuse_beyond("A", 2 * 12 * A.nnz, "give fewer rows")
-        rows = sparse.csr_array(A, dtype=np.float64)
-        if not rows.has_canonical_format:
-            rows = rows.copy()
-            rows.sum_duplicates()
-        values = rows.data
-    else:
-        if isinstance(A, np.ndarray):
-            # A copy is made of it, with the labels folded in.
-            memory.refuse_beyond("A", 8 * A.size, "give a scipy sparse matrix, or fewer rows")
-        kept = isinstance(A, np.ndarray) and A.dtype == np.float64
-        rows = values = np.ascontiguousarray(A if kept else reals("A", A, remedy, DataError))
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise DataError("A", np.shape(A), "give a matrix of shape (rows, features) with at least one feature")
-    if rows.shape[0] == 0:
-        raise DataError("A", rows.shape, "it has no rows; give at least one sample a worker")
-    if not np.isfinite(values).all():
-        where = np.argwhere(~np.isfinite(values))[0].tolist()
-        if sparse.issparse(rows):
-            where = [int(np.searchsorted(rows.indptr, where[0], side="right")) - 1, int(rows.indices[where[0]])]
-        raise DataError("A", A, f"NaN or infinite entries, the first at {where}; drop or impute them")
-    if np.abs(values).max(initial=0.0) > LARGEST_ENTRY[dtype]:
-        raise DataError("A", A, f"entries so large that their squares overflow in {dtype}; scale the features")
-    return rows
-
-
-@contextmanager
-def _called(argument: str) -> Iterator[None]:
-    """What is wrong with data is said of the argument they came by."""
-    try:
-        yield
-    except ArgumentError as error:
-        raise error.said_of(argument) from None
-
-
-def _times(rows: Any, factors: Vector) -> Any:
-    """Each row times its factor; a copy."""
-    return rows.multiply(factors[:, None]).tocsr() if sparse.issparse(rows) else rows * factors[:, None]
-
-
-def _digest(text: str, rows: Any, *others: NDArray[Any]) -> str:
-    """Of a text, of rows and of arrays; the same on every machine."""
-    digest = hashlib.sha256(text.encode())
-    parts = (rows.data, rows.indices, rows.indptr) if sparse.issparse(rows) else (rows,)
-    for part in (*parts, *others):
-        wide = part.astype(np.int64, copy=False) if part.dtype.kind in "iu" else part
-        digest.update(wide.tobytes())
-    return digest.hexdigest()
-
-
-def _norms_above(rows: Any) -> Vector:
-    """The norm of every row, rounded up."""
-    norms = _norms(rows)
-    # Squares of numbers so small lose digits or vanish, and a row whose norm is not known is not clipped.
-    small = np.flatnonzero(norms < 2.0**-450)
-    norms[small] = _norms(rows[small] * 2.0**600) * 2.0**-600
-    return np.asarray(norms * (1 + (rows.shape[1] + 2) * np.finfo(np.float64).eps))
-
-
-def _norms(rows: Any) -> Vector:
-    squares = rows.multiply(rows) if sparse.issparse(rows) else rows * rows
-    return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
-
-
-def _labels(b: ArrayLike, loss: Loss) -> Vector:
-    labels = reals("b", b, "give one real number a row", DataError)
-    if labels.ndim != 1:
-        raise DataError("b", b, f"give one number a row; its shape is {labels.shape}")
-    if not np.isfinite(labels).all():
-        raise DataError("b", b, "NaN or infinite labels; drop those rows")
-    loss.check_labels(labels)
-    return labels
-
-
-def _shards(A: Any, b: Vector, workers: int | ArrayLike) -> tuple[Any, Vector, NDArray[np.int64]]:
-    """Rows and labels sorted by worker, and where each worker's begin."""
-    if b.size != A.shape[0]:
-        raise DataError("b", f"{b.size} labels", f"A has {A.shape[0]} rows; give one label a row")
-    order, starts = shards(b.size, workers)
-    return (A, b, starts) if order is None else (A[order], b[order], starts)
-
-
-def _within(rows: Any, bound: float) -> Any:
-    """The rows, those longer than the bound scaled down to it: each by itself, so that neighbours stay neighbours."""
-    # A hair below, so that a norm that is computed and rounded up is within it too.
-    hair = 4 * (rows.shape[1] + 4) * float(np.finfo(np.float64).eps)
-    with np.errstate(divide="ignore", over="ignore"):  # by norms of rows that stay as they are
-        scales = np.minimum(1.0, bound * (1 - hair) / _norms_above(rows))
-    if (scales == 1).all():
-        return rows
-    return _times(rows, scales)

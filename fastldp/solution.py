@@ -94,6 +94,12 @@ def _mean(digits: int) -> Callable[[Array], str]:
     return lambda values: f"{values.mean():.{digits}g}"
 
 
+def _spread(values: Array) -> str:
+    """The median of repetitions, and what they lie between."""
+    low, middle, high = (f"{value:.3g}" for value in np.quantile(values, (0.0, 0.5, 1.0)))
+    return middle if low == high else f"{middle}, from {low} to {high}"
+
+
 @dataclass(eq=False)
 class Solution:
     """What `solve` returns; arrays have one row a repetition.
@@ -130,6 +136,10 @@ class Solution:
     ``"train_loss"``, and where there are test data ``"accuracy"``. Computed when first asked for."""
     thresholds: Array | None = None
     """(repetitions, records): C after each recorded round, where clipping adapts."""
+    steps: Array | None = None
+    """(repetitions,): the step at the last of these."""
+    expected: Array | None = None
+    """(repetitions,): what the plan expected to be left there of the error at the start; NaN where it is no plan's."""
     counts: Array | None = None
     """(repetitions, T, n): what workers released of their counts, kept with the messages; NaN where nothing was."""
     early_counts: Array | None = None
@@ -165,7 +175,7 @@ class Solution:
         lines = [self.description, self._ended(), ""]
         for cells in [["round", *(column.name for column in columns)], *rows]:
             lines.append("".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True)))
-        lines += ["", "privacy"]
+        lines += [*self._found(), "", "privacy"]
         if self.ledger is None:
             return "\n".join([*lines, "  none: no budget was given, the messages are not private"])
         if repetitions > 1:
@@ -174,6 +184,16 @@ class Solution:
             lines.append(f"  {'repetitions':<15} {told}")
         words = textwrap.wrap(self.ledger.statement(repetitions), 116, initial_indent="  ", subsequent_indent="  ")
         return "\n".join([*lines, self.ledger.summary(), "", *words])
+
+    def _found(self) -> list[str]:
+        """What clipping that adapts came to, and the plan that follows it."""
+        if self.thresholds is None or self.steps is None or self.expected is None:
+            return []
+        there = ~np.isnan(self.thresholds[:, -1])
+        rows = [("threshold", f"C = {_spread(self.thresholds[there, -1])}"), ("step", _spread(self.steps[there]))]
+        if np.isfinite(self.expected[there]).any():
+            rows.append(("expected", f"{_spread(self.expected[there])} of the error at the start, by the plan's prior"))
+        return ["", "found by noisy counts", *(f"  {name:<15} {text}" for name, text in rows)] if there.any() else []
 
     def __repr__(self) -> str:
         repetitions, n, d = self.workers.shape
@@ -301,7 +321,7 @@ HEADER, DIGEST, STATEMENT = "header", "digest", "statement"
 SAVED = ("workers", "rounds", "consensus", "distance", "means", "objective")
 WATCHED = ("messages", "broadcasts")
 # Of clipping that adapts.
-ADAPTED = ("thresholds", "counts", "early_counts")
+ADAPTED = ("thresholds", "steps", "expected", "counts", "early_counts")
 MEASURE, LEDGER = "measure_", "ledger_"
 REMEDY = "restore it from a copy, or solve again and save that"
 

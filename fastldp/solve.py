@@ -317,6 +317,14 @@ def _refuse_what_cannot_fit(
 
 
 def _solution(runs: Runs, method: Method, seed: int | None, seconds: float) -> Solution:
+    schedule, adapting = runs.schedule, runs.schedule.adapting
+    found: dict[str, Any] = {}
+    if adapting is not None:
+        last = runs.threshold[:, -1]
+        found = {"thresholds": runs.threshold, "steps": schedule.step * adapting.pace(last)}
+        found["expected"] = adapting.expected(last)
+    # A step that follows the threshold is not known before that is found.
+    step = "" if adapting is not None and (adapting.paces != 1).any() else f", step {schedule.step:g}"
     return Solution(
         workers=runs.workers,
         rounds=runs.timetable.rounds,
@@ -325,14 +333,14 @@ def _solution(runs: Runs, method: Method, seed: int | None, seconds: float) -> S
         means=runs.means,
         messages=runs.messages,
         broadcasts=runs.broadcasts,
-        thresholds=None if runs.schedule.adapting is None else runs.threshold,
+        **found,
         counts=runs.counts,
         early_counts=runs.early_counts,
-        ledger=runs.schedule.ledger,
+        ledger=schedule.ledger,
         status=_status(runs),
         seed=seed,
         seconds=seconds,
-        description=f"{runs.problem}, {_shown(method)}, step {runs.schedule.step:g}, {runs.rounds:,} rounds",
+        description=f"{runs.problem}, {_shown(method)}{step}, {runs.rounds:,} rounds",
         # Runs that ride in lanes are of linear models, whose products are small.
         measures=Measures(
             runs.problem.measures, runs.means, runs.problem.measure, threads=not runs.problem.lanes_of_runs

@@ -116,23 +116,27 @@ def adapt(placed: Any, place: int, now: int, t: int) -> None:
     """The threshold and the pace of the next round, of the counts of round t, which is round `now` of the call."""
     method, _, objective, _, release, _, _, _, clipping = found(placed, place)
     if clipping.counted[now] != 0:
-        _move(now, t == 0, method, objective, release, clipping)
+        _move(now, t, method, objective, release, clipping)
     else:
         store(load(method.paces, now), method.paces, now + 1)
 
 
 @piece
-def _move(now: int, early: bool, method: Any, objective: Any, release: Any, clipping: Any) -> None:
+def _move(now: int, t: int, method: Any, objective: Any, release: Any, clipping: Any) -> None:
     keep_apart()  # rare
     share = load(clipping.released, 0)
     for i in range(1, clipping.released.shape[0]):
         share = share + load(clipping.released, i)
     gain, before = load(clipping.gains, now), load(objective.clip, 0)
     moved = before * exp((load(clipping.quantile, 0) - share) * gain * AS_FORMULAS_TAKE)
-    if early:
-        moved = moved * load(clipping.factor, 0)
+    least, most, factor = load(clipping.least, 0), load(clipping.most, 0), load(clipping.factor, 0)
+    if t < 0:
+        # What is multiplied afterwards may be beyond the limit until then: no gradient is released yet.
+        most = most / minimum(1.0, factor)
+    elif t == 0:
+        moved = moved * factor
     # In this order of arguments a NaN becomes the least.
-    moved = minimum(load(clipping.most, 0), maximum(moved, load(clipping.least, 0)))
+    moved = minimum(most, maximum(moved, least))
     counts = gain > 0.0
     store(select(counts, moved, before), objective.clip, 0)
     store(select(counts, moved, load(release.unit, 0)), release.unit, 0)

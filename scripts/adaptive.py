@@ -19,7 +19,7 @@ from readme import ROOT, write
 
 BUDGET = fl.Budget(1.0, 1e-4)
 WORKERS, REPETITIONS, SEARCHED = 20, 20, 4
-L2, HORIZONS = (0.1, 0.01, 0.001), (1000, 4000)
+L2, HORIZONS = (0.1, 0.01, 0.001), (1000, 2000, 4000)
 EPSILONS = np.geomspace(0.1, 10.0, 7)
 # The rows that the paper takes of its sets, and those of generated ones.
 REAL = {"ijcnn1": 2000, "a6a": 11_220}

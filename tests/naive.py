@@ -549,7 +549,8 @@ class Adaptive:
             if t < round_:
                 C = C * math.exp(-self.gains[t] * (sum(self.released[t]) - self.quantile))
                 C = C * self.factor if t == 0 else C
-                C = min(max(C, self.limits[0]), self.limits[1])
+                most = self.limits[1] / min(1.0, self.factor) if t < 0 else self.limits[1]
+                C = min(max(C, self.limits[0]), most)
         return C
 
     def pace(self, round_: int) -> float:

@@ -354,7 +354,7 @@ def test_planned_baselines_weigh_the_noise_as_the_server_does(method: Any) -> No
         record=fl.Final(),
     )
     assert run.ledger is not None
-    expected = float(run.ledger.plan.split("error expected ")[1].split(",")[0]) / problem.exact_prior().norm ** 2
+    expected = float(run.ledger.plan.split("error at the start ")[1].split(",")[0])
     assert float(run.distance.mean()) == pytest.approx(expected, rel=0.1)
 
 

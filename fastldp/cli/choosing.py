@@ -206,7 +206,7 @@ def kind_of_method(arguments: argparse.Namespace) -> Any:
 def method_of(arguments: argparse.Namespace, *, planned: bool = True) -> Any:
     """The method with its parameters; a step that is not given is planned, or else the theorem's of PrimalDual.
 
-    With a planned step clipping adapts, unless there is a public bound, or --clip says otherwise.
+    With a planned step clipping adapts, within a public bound where there is one, unless --clip says otherwise.
     """
     kind = kind_of_method(arguments)
     values = _said_once(arguments, "set", ("step", "allocation", "clip"))
@@ -215,8 +215,7 @@ def method_of(arguments: argparse.Namespace, *, planned: bool = True) -> Any:
             values[name] = made(part, values[name])
     if kind.plans and planned:
         values.setdefault("step", PLANNED)
-    known = arguments.row_bound is not None or arguments.gradient_bound is not None
-    if kind.plans and planned and values["step"] == PLANNED and not known:
+    if kind.plans and planned and values["step"] == PLANNED:
         values.setdefault("clip", ADAPTIVE)
     if values.get("clip") == NONE:
         del values["clip"]

@@ -140,6 +140,7 @@ def _as_json(run: fl.Solution, found: dict[str, Any]) -> dict[str, Any]:
         "optimality_mean": _numbers(run.optimality.mean(axis=0)),
         "optimality_std": _numbers(run.optimality.std(axis=0)),
         **_accuracy(run),
+        **_found(run),
         "optimality_bound": lemma and [lemma["optimality_scale"] * error for error in lemma["error_bound"]],
         "theory": found,
         "seconds": run.seconds,
@@ -151,7 +152,8 @@ def _as_json(run: fl.Solution, found: dict[str, Any]) -> dict[str, Any]:
             "rho": ledger.rho,
             "spent_epsilon": float(np.max(ledger.spent_epsilon)),
             "spent_rho": float(np.max(ledger.spent_rho)),
-            "gradient_bound": ledger.bound,
+            # In units of the threshold, where that is found.
+            "gradient_bound": None if ledger.clipping else ledger.bound,
             "bound_source": ledger.bound_source,
             "allocation": ledger.allocation,
             "plan": ledger.plan,
@@ -159,6 +161,14 @@ def _as_json(run: fl.Solution, found: dict[str, Any]) -> dict[str, Any]:
             "statement": ledger.statement(len(run.workers)),
         },
     }
+
+
+def _found(run: fl.Solution) -> dict[str, Any]:
+    """What clipping that adapts came to, of each repetition."""
+    if run.thresholds is None or run.steps is None or run.expected is None:
+        return {}
+    last = {"threshold": run.thresholds[:, -1], "step": run.steps, "expected": run.expected}
+    return {name: _numbers(values) for name, values in last.items()}
 
 
 def _accuracy(run: fl.Solution) -> dict[str, Any]:

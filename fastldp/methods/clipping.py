@@ -128,7 +128,7 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, clip: AdaptiveClip, bound: float, precision: str) -> Limits:
-        """Within reach of its start, and of the problem's bound where it has one."""
+        """Within reach of its start, and of the problem's bound where it has one: that no gradient needs to exceed."""
         start = min(threshold("start", clip.start, precision), bound)
         return cls(start, start / REACH, min(start * REACH, bound))
 
@@ -146,6 +146,8 @@ class Adapting:
     """Thresholds, ascending, at which the step was planned."""
     paces: Array
     """The step there, over that of the schedule; ones where it does not depend on the threshold."""
+    errors: Array
+    """What is expected to be left of the error at the start; NaN where nothing was planned."""
     factor: float
     """What the threshold is multiplied by before the first round."""
     variances: Array
@@ -203,14 +205,33 @@ class Adapting:
         shares = np.concatenate([early, counts], axis=1).sum(axis=2)
         thresholds, paces = np.ones((2, *shares.shape))
         now, pace = np.full(len(shares), self.limits.start), np.ones(len(shares))
-        for t, gain in enumerate(gains):
-            thresholds[:, t], paces[:, t] = now, pace
+        _, least, most = self.limits
+        for t, gain in enumerate(gains, 1 - self.clip.early):
+            column = t - 1 + self.clip.early
+            thresholds[:, column], paces[:, column] = now, pace
             if gain > 0:
-                moved = now * np.exp(-gain * (shares[:, t] - self.clip.quantile))
-                now = np.clip(moved * (self.factor if t + 1 == self.clip.early else 1.0), *self.limits[1:])
+                moved = now * np.exp(-gain * (shares[:, column] - self.clip.quantile))
+                # What is multiplied after the last count before the first round may be beyond the limit until then.
+                most_now = most / min(1.0, self.factor) if t < 0 else most
+                now = np.clip(moved * self.factor if t == 0 else moved, least, most_now)
                 pace = self.pace(now)
         return thresholds, paces
 
     def pace(self, thresholds: Array) -> Array:
         """What steps are multiplied by at these."""
-        return np.exp(np.interp(np.log(thresholds), np.log(self.knots), np.log(self.paces)))
+        return self._between(thresholds, self.paces)
+
+    def expected(self, thresholds: Array) -> Array:
+        """What a plan expects to be left of the error at the start with these."""
+        return self._between(thresholds, self.errors)
+
+    def _between(self, thresholds: Array, values: Array) -> Array:
+        """What knots have, in between."""
+        return np.exp(np.interp(np.log(thresholds), np.log(self.knots), np.log(values)))
+
+    def line(self) -> str:
+        """What is known of the threshold beforehand, in a few words."""
+        of = f"{self.clip.quantile:g} quantile of the gradients' norms"
+        found = f"{self.factor:.3g} times the {of}" if self.clip.early else f"the {of}"
+        going = "" if self.clip.every is None else f", counted again every {self.clip.every} rounds"
+        return f"{found}, by {self.counts} noisy counts{going}"

@@ -81,10 +81,11 @@ def planned_descent(
 
 
 class Table(NamedTuple):
-    """Steps that were planned for thresholds."""
+    """Steps that were planned for thresholds, and what is expected to be left of the error at the start."""
 
     knots: Array
     steps: Array
+    errors: Array
 
 
 class Outlook:
@@ -116,8 +117,13 @@ class Outlook:
         """The step for every threshold that clipping may come to."""
         count = max(2, 1 + math.ceil(math.log(self.limits.most / self.limits.least, KNOT)))
         knots = np.geomspace(self.limits.least, self.limits.most, count)
-        steps = [chosen(*self.at(one), rounds=rounds, **self.rest).step for one in knots.tolist()]
-        return Table(knots, np.array(steps))
+        choices = [chosen(*self.at(one), rounds=rounds, **self.rest) for one in knots.tolist()]
+        steps, errors = zip(*((choice.step, choice.expected(rounds)) for choice in choices), strict=True)
+        return Table(knots, np.array(steps), np.array(errors))
+
+    def line(self, plan: Plan) -> str:
+        """For a ledger: all that is known before the counts."""
+        return f"before the counts, were C = {self.limits.start:g}: {plan.line()}"
 
     def fewest(self) -> int:
         """The rounds that suffice for thresholds down to a part of the start: more cost time, and fewer accuracy."""

@@ -184,7 +184,8 @@ class PrimalDual(Method):
         check_clip(program)
         clip, (bound, source), divisors = program.adaptive, program.bounding(problem), problem.divisors
         calibration = terms.calibration(bound, divisors, rounds, clip)
-        unit, way, left, table = calibration.sensitivities.total, self.way(problem), terms.left(clip), None
+        unit, way, left = calibration.sensitivities.total, self.way(problem), terms.left(clip)
+        table, line = None, ""
         factor = 1.0 if clip is None else factor_of(clip, unit, left, problem.d, way)
         if isinstance(self.allocation, Plan):
             plan: Plan | None = self._given_plan(self.allocation, problem, rounds)
@@ -193,6 +194,7 @@ class PrimalDual(Method):
             rest = {"allocation": self.allocation, "convexity": problem.safe_strong_convexity}
             outlook = Outlook(program, self.prior, left, unit, way, **rest)
             plan, table = outlook.plan(rounds, own, largest), outlook.table(rounds) if own is None else None
+            line = outlook.line(plan)
         else:
             plan = self._plan(terms, rounds, calibration) if self._planned else None
         step = self._step(problem) if plan is None else plan.step
@@ -217,7 +219,7 @@ class PrimalDual(Method):
                 allocation=self._allocation_name(),
                 shape=shape,
                 factors=factors,
-                plan="" if plan is None else plan.line(),
+                plan=line or ("" if plan is None else plan.line()),
                 **counts_of(terms, adapting),
             )
             ledger = calibrated(ledger, self.allocation)

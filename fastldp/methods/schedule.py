@@ -270,6 +270,7 @@ def adapting_of(program: Program, factor: float = 1.0, table: Table | None = Non
         return None
     limits = Limits.of(clip, problem.clip, problem.precision)
     knots, paces = (np.array(limits[1:]), np.ones(2)) if table is None else (table.knots, table.steps / program.step)
+    errors = np.full(knots.size, np.nan) if table is None else table.errors
     return Adapting(
         clip=clip,
         limits=limits,
@@ -277,6 +278,7 @@ def adapting_of(program: Program, factor: float = 1.0, table: Table | None = Non
         part=1 / float(problem.sizes.sum()),
         knots=knots,
         paces=paces,
+        errors=errors,
         factor=factor,
         variances=np.zeros(clip.early + clip.counted(program.rounds).size),
         factors=np.ones(problem.n),
@@ -307,7 +309,7 @@ def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
     elif step == PLANNED:
         outlook = Outlook(program, prior, left, unit, way, allocation="static")
         plan = outlook.plan(rounds, None)
-        program.step, line = plan.step, plan.line()
+        program.step, line = plan.step, outlook.line(plan)
         adapting = adapting_of(program, outlook.factor, outlook.table(rounds))
         read += ["the prior"] if prior == EXACT else []
     elif clip is not None:
@@ -356,7 +358,7 @@ def counts_of(terms: Terms, adapting: Adapting | None) -> dict[str, Any]:
         "count_sensitivity": sensitivity,
         "count_variances": variances,
         "count_factors": factors,
-        "clipping": f"{adapting.clip}",
+        "clipping": adapting.line(),
     }
 
 

@@ -96,8 +96,9 @@ class Plan:
     def line(self) -> str:
         """In one line, for a ledger."""
         return (
-            f"τ = {self.tau:.4g}, step {self.step:.6g}; error expected {self.error:.4g}, {self.noise_error:.4g} of it "
-            f"by the noise, where {self.prior.summary()}"
+            f"τ = {self.tau:.4g}, step {self.step:.6g}; to be left of the error at the start "
+            f"{self.relative_error:.4g}, {self.noise_error / self.prior.norm**2:.4g} of it by the noise, where "
+            f"{self.prior.summary()}"
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -222,6 +223,14 @@ class Choice(NamedTuple):
     fewest: int
     """Rounds with the least error, the step at its limit."""
     step: float
+    pace: float
+    """How far a round with a step of one goes in the time τ."""
+
+    def expected(self, rounds: int) -> float:
+        """What is left of ‖x¹ − x*‖² after so many."""
+        tau = self.step * rounds * self.pace
+        left = np.interp(math.log(tau), np.log(self.curve.taus), np.log(self.curve.error))
+        return float(np.exp(left) / self.modes.squares.sum())
 
 
 def chosen(
@@ -243,13 +252,12 @@ def chosen(
     lightest = float(facts.shares.min())
     decay = n * min(facts.l2 * lightest / n if convexity is None else convexity, 1.0)
     found = curve(modes, price, allocation, decay)
-    # How far a round with a step of one goes in the time τ.
     pace = way.local_steps * way.server_step / way.parts
     # A prior may bend more than the facts allow.
     limit = way.limit(max(facts.smoothness, float(modes.rates.max())))
     fewest = math.ceil(found.best() / (limit * pace))
     step = min(found.best() / ((rounds or fewest) * pace), limit)
-    return Choice(modes, decay, found, limit, fewest, step)
+    return Choice(modes, decay, found, limit, fewest, step, pace)
 
 
 def planned(
@@ -271,7 +279,7 @@ def planned(
     """
     n, (least, factors) = facts.n, factors_of(sensitivity, rho)
     choice = chosen(facts, prior, rho, sensitivity, way, rounds=rounds, allocation=allocation, convexity=convexity)
-    modes, decay, found, limit, fewest, best = choice
+    modes, decay, found, limit, fewest, best, _ = choice
     rounds = fewest if rounds is None else rounds
     short = step is None and rounds < fewest
     step = best if step is None else step

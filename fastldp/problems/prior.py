@@ -15,6 +15,8 @@ from fastldp.validation import is_scalar, real, reals
 
 Array = NDArray[np.float64]
 
+# With less l2 than this, of a sample's curvature, optima are taken to be no farther.
+FLATTEST = 1e-4
 # An eigenvalue of a second moment may come out below zero by so much of the largest.
 ROUNDING = 1e-10
 
@@ -66,12 +68,13 @@ class Prior:
 
     @classmethod
     def of_facts(cls, facts: Facts) -> Prior:
-        """What is assumed where nothing else is known: ‖x*‖ = √bend/4 / (l2 + bend/√d), which has the units it should.
+        """What is assumed where nothing else is known: ‖x*‖ = 0.11 d^⅓ (bend/l2)^¼ / √bend.
 
-        Were f quadratic with the curvature l2 + bend/√d along the gradient at zero, and that a quarter of a sample's,
-        this would be so; of powers of l2, bend and d it was the closest to the best step of generated problems.
+        It has the units it should; of powers of l2, bend and d it came closest to the best step, where no horizon
+        limits that.
         """
-        norm = 0.25 * math.sqrt(facts.bend) / (facts.l2 + facts.bend / math.sqrt(facts.dimension))
+        flattest = max(facts.l2, FLATTEST * facts.bend)
+        norm = 0.11 * facts.dimension ** (1 / 3) * (facts.bend / flattest) ** 0.25 / math.sqrt(facts.bend)
         return cls(norm=min(max(norm, 1 / LARGEST), LARGEST))
 
     def modes(self, facts: Facts) -> Modes:

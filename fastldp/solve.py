@@ -51,6 +51,8 @@ FEWER_ROUNDS = f"give a whole number from 1 to {MOST_ROUNDS:,}"
 ARRAYS_OF_ROUNDS = 6
 # A worker whose noise has more than so many times the variance of the others' median is warned of.
 MOST_DOMINANCE = 10.0
+# A threshold that went so much of the way that its counts could carry it was hardly there.
+ARRIVED = 0.5
 
 
 def solve(
@@ -146,7 +148,7 @@ def solve(
     keys = noise.keys(range(repetitions), lambda: identity(problem, method, budget, rounds, start))
     runs = Runs(problem, schedule, start, keys, wanted, optimum)
     execute(problem, [runs], n_jobs=n_jobs, progress=progress)
-    warn_of_limits(runs)
+    warn_of_thresholds(runs)
     solution = _solution(runs, method, noise.seed, seconds=time.perf_counter() - began)
     if throw and solution.status.outcome is Outcome.DIVERGED:
         raise DivergedError(solution)
@@ -230,12 +232,24 @@ def warn_of_dominance(problem: Composite, factors: Array) -> bool:
     return True
 
 
-def warn_of_limits(runs: Runs) -> None:
-    """Say where a threshold that adapts went as far from its start as it may."""
+def warn_of_thresholds(runs: Runs) -> None:
+    """Say where a threshold that adapts went as far from its start as it may, or as its noisy counts could carry it."""
     adapting = runs.schedule.adapting
     if adapting is None:
         return
-    start = adapting.limits.start
+    start, before = adapting.limits.start, adapting.factor if adapting.clip.early else 1.0
+    with np.errstate(invalid="ignore"):
+        moved = np.abs(np.log(runs.threshold[:, -1] / (start * before)))
+    far = np.flatnonzero((moved > ARRIVED * adapting.reach) & (runs.threshold[:, -1] < adapting.limits.most))
+    if 2 * far.size >= len(moved):
+        warnings.warn(
+            f"the threshold of clipping was still on its way in {far.size} of {len(moved)} repetitions: "
+            f"{adapting.counts} counts with so much noise move it by a factor of {np.exp(adapting.reach):.3g} at most; "
+            f"give AdaptiveClip(start=...) nearer to the norms of the gradients than {start:g}, scale the features, or "
+            "give counts a larger share=",
+            ClippingWarning,
+            stacklevel=3,
+        )
     for limit, where in ((start / REACH, "below"), (start * REACH, "above")):
         reached = np.flatnonzero((runs.threshold == np.asarray(limit, runs.problem.dtype)).any(axis=1))
         if reached.size:

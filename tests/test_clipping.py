@@ -15,8 +15,11 @@ import cases
 import fastldp as fl
 import naive
 from fastldp.engine import driving
-from fastldp.errors import ArgumentError, ClippingWarning, HorizonWarning
+from fastldp.errors import ArgumentError, BudgetError, ClippingWarning, HorizonWarning
 from fastldp.methods import Method
+
+# Counts of so few samples have much noise.
+pytestmark = pytest.mark.filterwarnings("ignore:the threshold of clipping was still on its way")
 
 BUDGET = fl.Budget(1.0, 1e-4)
 ROUNDS = 9
@@ -328,6 +331,108 @@ def test_no_budget_is_overspent() -> None:
             assert 0.99 * promised[i] < spent <= promised[i], (method, i)
 
 
+def rows_of(scale: float = 1.0, **given: Any) -> fl.Problem:
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((200, 4))
+    return fl.Problem(scale * A, np.where(A[:, 0] > 0, 1.0, -1.0), workers=4, l2=0.1, **given)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0])
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_where_it_starts_is_public(scale: float, loss: str) -> None:
+    """A bound that was read off the data does not hold it."""
+    problem = rows_of(scale, loss=loss, regularizer=fl.Box(1.0))
+    method = fl.ISRLDP(0.1, clip=fl.AdaptiveClip(every=1, early=0))
+    assert method.schedule(problem, BUDGET, 5).program.enforced(problem) == 1.0
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 1 - 1e-6])
+@pytest.mark.parametrize("accounting", ["zcdp", "gdp"])
+def test_the_sampler_is_paid_for_by_counts_too(share: float, accounting: str) -> None:
+    clip = fl.AdaptiveClip(share=share, early=1)
+    for method in (fl.PrimalDual(0.1, "static", clip=clip), fl.ISRLDP(0.1, clip=clip)):
+        ledger = method.schedule(rows_of(), fl.Budget(1.0, 1e-4, accounting), 50).ledger
+        assert ledger is not None
+        assert ledger.total_epsilon <= 1.0
+        assert ledger.total_delta <= 1e-4
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_early_counts_are_made_at_the_start() -> None:
+    problem, x0 = rows_of(), np.array([9.0, 0, 0, 0])
+    method = fl.ISRLDP(0.1, clip=fl.AdaptiveClip(start=0.3, early=1))
+    run = fl.solve(problem, None, rounds=3, x0=x0, algorithm=method, record=[fl.Final(), fl.Messages(0)])
+    # Rows are times −b.
+    norms = np.linalg.norm(problem.rows, axis=1) / (1 + np.exp(-problem.rows @ x0))
+    assert run.early_counts is not None
+    assert run.early_counts[0, 0].sum() == pytest.approx(np.mean(norms < 0.3), abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_plans_have_what_counts_leave() -> None:
+    problem = rows_of()
+    half = fl.Budget(float(fl.privacy.epsilon_of(0.5 * BUDGET.rho, 1e-4, "zcdp")), 1e-4)
+    for kind in (fl.ISRLDP, fl.PrimalDual):
+        steps, rounds = [], []
+        for share, budget in ((0.5, BUDGET), (1e-9, half)):
+            method: Any = kind("planned", clip=fl.AdaptiveClip(share=share, factor=1.0))
+            steps.append(method.schedule(problem, budget, 500).step)
+            rounds.append(method.planned_rounds(problem, budget))
+        assert steps[0] == pytest.approx(steps[1], rel=1e-3)
+        assert rounds[0] == pytest.approx(rounds[1], rel=0.01)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0, 100.0])
+def test_the_factor_is_the_documented_one(epsilon: float) -> None:
+    budget = fl.Budget(epsilon, 1e-4)
+    clarity = 0.95 * budget.rho * 4 * 50**2 / (2 * 4)
+    schedule = fl.PrimalDual("planned", "planned", clip="adaptive").schedule(rows_of(), budget, 100)
+    assert schedule.adapting is not None
+    assert schedule.adapting.factor == pytest.approx(np.clip((clarity / 600) ** 0.3, 0.4, 1.5), rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_step_is_planned_for_gradients_of_the_length_that_was_found() -> None:
+    """C is a multiple of their median, and the plan knows which."""
+    problem, factor, C = rows_of(), 0.5, 0.25
+    clip = fl.AdaptiveClip(share=1e-9, factor=factor)
+    adapting = fl.PrimalDual("planned", "planned", clip=clip).schedule(problem, BUDGET, 3000)
+    assert adapting.adapting is not None
+    # Gradients of the logistic loss at zero are half of the rows.
+    facts = fl.Facts([50] * 4, 4, C, 0.1, radius=2 * C / factor)
+    prior = fl.Prior(norm=0.11 * 4 ** (1 / 3) * (facts.bend / 0.1) ** 0.25 / np.sqrt(facts.bend))
+    made = fl.plan(facts, BUDGET, rounds=3000, prior=prior)
+    at = np.array([C])
+    assert adapting.step * adapting.adapting.pace(at)[0] == pytest.approx(made.step, rel=0.05)
+    assert adapting.adapting.expected(at)[0] == pytest.approx(made.relative_error, rel=0.05)
+
+
+def test_a_public_bound_limits_what_was_found_and_multiplied() -> None:
+    """Not what is counted before it is: a bound below the median would be multiplied too."""
+    method = fl.ISRLDP(0.1, clip=fl.AdaptiveClip(factor=0.5, rate=3.0))
+    problem = rows_of()
+    median = float(np.median(problem.row_norms)) / 2
+    run = fl.solve(problem.replace(gradient_bound=0.5 * median), None, rounds=5, algorithm=method)
+    assert run.thresholds is not None
+    assert run.thresholds[0, -1] == pytest.approx(0.5 * median, rel=0.05)
+    assert run.thresholds[0, -1] <= 0.5 * median
+
+
+def test_what_was_found_is_shown() -> None:
+    method = fl.PrimalDual("planned", "planned", clip="adaptive")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HorizonWarning)
+        run = fl.solve(rows_of(), fl.Budget(5.0, 1e-4), rounds=500, algorithm=method, repetitions=3, seed=0)
+    assert run.thresholds is not None
+    assert run.steps is not None
+    low, middle, high = np.sort(run.thresholds[:, -1])
+    assert f"C = {middle:.3g}, from {low:.3g} to {high:.3g}" in run.summary()
+    # Steps follow thresholds: the longer gradients are, the shorter steps.
+    assert (np.argsort(run.steps) == np.argsort(-run.thresholds[:, -1])).all() or np.ptp(run.steps) == 0
+    assert "by the plan's prior" in run.summary()
+
+
 # What may be wrong with it
 
 
@@ -447,3 +552,47 @@ def test_one_call_with_nothing_to_tune() -> None:
 def test_rounds_that_cannot_be_planned(budget: fl.Budget | None, given: dict[str, Any], said: str) -> None:
     with pytest.raises(ArgumentError, match=said):
         fl.solve(cases.make().problem, budget, **given)
+
+
+def test_counts_that_cannot_carry_it_are_said() -> None:
+    problem = rows_of(1e4)
+    with pytest.warns(ClippingWarning, match="still on its way in 4 of 4 repetitions"):
+        fl.solve(problem, BUDGET, rounds=20, algorithm=fl.ISRLDP(0.1, clip="adaptive"), repetitions=4, seed=0)
+
+
+def test_the_remedy_for_own_variances_leaves_room_for_counts() -> None:
+    variances = np.full(5, 1e-6)
+    for _ in range(2):
+        method = fl.PrimalDual(0.1, variances, clip="adaptive")
+        try:
+            method.schedule(rows_of(), BUDGET, 5)
+            break
+        except BudgetError as error:
+            found = re.search(r"multiply them by ([0-9.e+]+) or more", str(error))
+            assert found is not None
+            variances = variances * float(found[1])
+    else:
+        pytest.fail("the remedy was refused")
+
+
+@pytest.mark.parametrize(
+    ("clip", "bound"),
+    [(fl.AdaptiveClip(start=1e-140), None), (fl.AdaptiveClip(factor=1e140), None), ("adaptive", 1e-130)],
+)
+def test_what_cannot_be_planned_is_said_of_clip(clip: Any, bound: float | None) -> None:
+    problem = rows_of().replace(gradient_bound=bound)
+    with pytest.raises(ArgumentError, match="^clip = "):
+        fl.PrimalDual("planned", "planned", clip=clip).schedule(problem, BUDGET, 50)
+
+
+def test_counts_with_noise_that_overflows_are_refused() -> None:
+    problem = rows_of(dtype="float32")
+    with pytest.raises(BudgetError, match="^share = "):
+        fl.ISRLDP(0.1, clip=fl.AdaptiveClip(share=1e-100)).schedule(problem, BUDGET, 50)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_budget_that_promises_next_to_nothing_has_a_ledger() -> None:
+    schedule = fl.PrimalDual("planned", "planned", clip="adaptive").schedule(rows_of(), fl.Budget(1e6, 1e-4), 2000)
+    assert schedule.ledger is not None
+    assert 0 <= schedule.ledger.total_delta <= 1

@@ -188,6 +188,11 @@ class Adapting:
         return found
 
     @property
+    def reach(self) -> float:
+        """How far ln C goes at most, but for noise: where all counts say the same."""
+        return float(self._in_order.sum()) * max(self.clip.quantile, 1 - self.clip.quantile)
+
+    @property
     def counts(self) -> int:
         """How many there are."""
         return self.clip.early + self.clip.counted(self.rounds).size

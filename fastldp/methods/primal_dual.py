@@ -39,7 +39,7 @@ from fastldp.methods.schedule import (
     with_noise,
 )
 from fastldp.planning.plan import Plan, Way, planned, way_of
-from fastldp.privacy.allocation import LARGEST_VARIANCE, dynamic_variances, static_variances
+from fastldp.privacy.allocation import LARGEST_VARIANCES, dynamic_variances, static_variances
 from fastldp.privacy.ledger import ADAPTIVE
 from fastldp.problems.composite import Composite
 from fastldp.problems.prior import Prior
@@ -49,8 +49,6 @@ from fastldp.validation import known_name, vector
 Array = NDArray[np.float64]
 
 ALLOCATIONS = ("dynamic", "static", "planned")
-# Beyond these the squares of a run's numbers would overflow; such noise spends nothing that counts.
-LARGEST_VARIANCES = {"float64": LARGEST_VARIANCE, "float32": 1e30}
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from fastldp.methods.planned import (
 )
 from fastldp.planning.plan import ARRAYS_OF_RELEASES, chosen
 from fastldp.privacy import sampler
-from fastldp.privacy.allocation import LARGEST_VARIANCE, factors_of, static_variances
+from fastldp.privacy.allocation import LARGEST_VARIANCE, LARGEST_VARIANCES, factors_of, static_variances
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import ADAPTIVE, Ledger, Sensitivity
 from fastldp.problems.composite import LARGEST_THRESHOLD, Composite, threshold
@@ -354,6 +354,9 @@ def counts_of(terms: Terms, adapting: Adapting | None) -> dict[str, Any]:
     sensitivity, rho = adapting.part + 2 * ROUNDING, adapting.clip.share * terms.rho
     least, factors = factors_of(np.full(rho.size, sensitivity), rho)
     variances = static_variances(adapting.counts, float(rho[least]), sensitivity=sensitivity)
+    if not float(variances.max() * factors.max()) <= LARGEST_VARIANCES[terms.problem.dtype]:
+        remedy = f"counts would have noise of a variance above {LARGEST_VARIANCES[terms.problem.dtype]:g}; give more"
+        raise BudgetError("share", adapting.clip.share, remedy)
     return {
         "count_sensitivity": sensitivity,
         "count_variances": variances,
@@ -406,14 +409,13 @@ def ledger_of(terms: Terms, calibration: Calibration, *, bound: float, divisors:
 
 def calibrated(ledger: Ledger, allocation: Any) -> Ledger:
     """The ledger with room for the sampler; only a caller's own variances can overspend, and they are refused."""
-    over = ledger.spent_share
-    if not over <= 1:
+    if not ledger.spent_share <= 1:
         spends = np.max(np.atleast_1d(ledger.spent_epsilon))
         raise BudgetError(
             "allocation",
             allocation,
             f"these variances spend ε = {spends:.6g} at δ = {ledger.delta:g}, more than the budget; "
-            f"multiply them by {over * (1 + 1e-9):.9g} or more",
+            f"multiply them by {ledger.overspent * (1 + 1e-8):.9g} or more",
         )
     return ledger.calibrated()
 

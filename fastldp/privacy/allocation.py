@@ -18,6 +18,7 @@ Variances = NDArray[np.float64]
 
 # Noise of this variance already spends nothing that counts; beyond it the squares in a run would overflow.
 LARGEST_VARIANCE = 1e200
+LARGEST_VARIANCES = {"float64": LARGEST_VARIANCE, "float32": 1e30}
 # A sum of 10⁷ terms is off by less than this; the variances are raised by it so as not to overspend.
 SUM_ERROR = 1e-14
 

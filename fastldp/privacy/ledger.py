@@ -179,7 +179,9 @@ class Ledger:
             rest = epsilon - 2 * taken.log_ratio
             if rest <= 0:
                 return 1.0
-            return min(1.0, math.exp(taken.log_ratio) * delta_of(rho, rest, self.accounting) + taken.remainder)
+            # With an ε in the thousands the sampler's factor may overflow: nothing is promised then.
+            factor = math.exp(min(taken.log_ratio, 700.0))
+            return min(1.0, factor * delta_of(rho, rest, self.accounting) + taken.remainder)
 
         if not self._gridded:
             return math.nan
@@ -264,6 +266,12 @@ class Ledger:
     def spent_share(self) -> float:
         """The largest share of its ρ that a worker has spent; no more than 1."""
         return float((self._spent() / self.promised_rho).max())
+
+    @property
+    def overspent(self) -> float:
+        """What variances of gradients must be multiplied by, at least, to keep to the budget; those of counts do."""
+        counts = self._spent_on_counts()
+        return float(((self._spent() - counts) / (self.promised_rho - counts)).max())
 
     @property
     def spent_epsilon(self) -> float | Array:

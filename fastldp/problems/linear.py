@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,16 +12,16 @@ from scipy import sparse
 
 from fastldp import memory
 from fastldp.describing import described
-from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
+from fastldp.errors import ArgumentError, UnboundedGradientError
 from fastldp.extending import name_of
 from fastldp.kernels.formulas import is_ours
 from fastldp.losses import NAMES, SIGNS, Logistic, Loss, as_loss
 from fastldp.problems.composite import LARGEST_THRESHOLD, Composite, Vector, threshold
 from fastldp.problems.facts import Facts
+from fastldp.problems.held_out import HeldOut, held_out
 from fastldp.problems.optimum import certified_optimum
 from fastldp.problems.prior import Prior
 from fastldp.problems.rows import (
-    called,
     checked_labels,
     checked_matrix,
     digest_of,
@@ -40,13 +40,6 @@ DTYPES = ("float64", "float32")
 DATA_ALONE = ("_curvatures", "row_norms", "fingerprint")
 # Half of what gradients of rows within the row bound can be: those of the logistic loss at x = 0 are no longer.
 HALF = "half"
-
-
-class _Test(NamedTuple):
-    """Test data as they are kept: each row times −b, as those of the problem, and the share of the larger class."""
-
-    rows: Any
-    majority: float
 
 
 class Problem(Composite):
@@ -131,7 +124,7 @@ class Problem(Composite):
         if self.row_bound is not None:
             self.rows = within(self.rows, self.row_bound)
         self._measure()
-        self._test = None if test is None else self._checked_test(test)
+        self._test = None if test is None else held_out(test, self.loss, self.d, self.dtype)
 
     def _bound(self, gradient_bound: float | str | None) -> float | None:
         """The public B, checked; what was given is kept beside it."""
@@ -254,23 +247,6 @@ class Problem(Composite):
 
     # Test data, which no run depends on: they are no part of the fingerprint, of which its noise is made.
 
-    def _checked_test(self, test: Any) -> _Test:
-        if self.loss.labels != SIGNS:
-            remedy = f"the {self.loss.name} loss fits numbers, which have no accuracy; leave it out"
-            raise ArgumentError("test", "(A, b)", f"{remedy}, or take a loss of labels ±1, as the logistic")
-        if not isinstance(test, tuple | list) or len(test) != 2:
-            raise ArgumentError("test", test, "give (A, b): other samples and their labels")
-        if getattr(test[0], "shape", None) == (0, self.d):
-            raise DataError("test", test[0].shape, "it has no rows to be right about; leave it out, or give some")
-        with called("test"):
-            rows, labels = checked_matrix(test[0], self.dtype), checked_labels(test[1], self.loss)
-        if labels.size != rows.shape[0]:
-            raise DataError("test", f"{labels.size} labels", f"its A has {rows.shape[0]} rows; give one label a row")
-        if rows.shape[1] != self.d:
-            raise DataError("test", rows.shape, f"A has {self.d} columns; give test data of the same features")
-        positive = np.count_nonzero(labels > 0) / labels.size
-        return _Test(times(rows, -labels), max(positive, 1 - positive))
-
     @property
     def tested(self) -> bool:
         """Whether there are test data to measure the accuracy on."""
@@ -305,9 +281,8 @@ class Problem(Composite):
         (1.0, 0.5)
         """
         x = vector("x", x, self.d, f"give {self.d} finite numbers")
-        rows = (self._known_test if A is None and b is None else self._checked_test((A, b))).rows
-        with np.errstate(over="ignore", invalid="ignore"):  # of a model that diverged
-            return int(np.count_nonzero(rows @ x < 0)) / int(rows.shape[0])
+        own = A is None and b is None
+        return (self._known_test if own else held_out((A, b), self.loss, self.d, self.dtype)).accuracy(x)
 
     @property
     def majority(self) -> float:
@@ -315,7 +290,7 @@ class Problem(Composite):
         return self._known_test.majority
 
     @property
-    def _known_test(self) -> _Test:
+    def _known_test(self) -> HeldOut:
         if self._test is None:
             raise ArgumentError("test", None, "there are no test data; give A and b, or Problem(..., test=(A, b))")
         return self._test

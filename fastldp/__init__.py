@@ -22,7 +22,7 @@ from fastldp.solve import solve
 from fastldp.tuning import Tuned, grid, tune
 
 if TYPE_CHECKING:
-    from fastldp import sweeping
+    from fastldp import federation, sweeping
     from fastldp.sweeping import results, sweep
 
 try:
@@ -32,7 +32,9 @@ except _NotInstalled:  # imported from a checkout
 
 
 def __getattr__(name: str) -> Any:
-    """What brings h5py along is loaded when it is first used."""
+    """What few need, or what brings h5py along, is loaded when it is first used."""
+    if name == "federation":
+        return import_module("fastldp.federation")
     if name not in ("sweep", "results", "sweeping"):
         raise AttributeError(f"module 'fastldp' has no attribute {name!r}")
     module = import_module("fastldp.sweeping")
@@ -81,6 +83,7 @@ __all__ = [
     "audit",
     "datasets",
     "errors",
+    "federation",
     "grid",
     "lanes",
     "load",

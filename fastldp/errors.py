@@ -94,6 +94,17 @@ class StoreError(FastLDPError):
     """Results that cannot be kept, or kept together; what is stored already is safe."""
 
 
+class RefusedError(FastLDPError):
+    """What a worker or a server of a federation does not do: nothing was released, and nothing has changed.
+
+    `reason` is a word for it, as ``"round"``, ``"terms"`` or ``"budget"``; the message says all.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class BackendError(FastLDPError):
     """Workers that cannot be reached, or that are lost again and again."""
 

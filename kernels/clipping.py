@@ -90,7 +90,7 @@ def release_count(placed: Any, place: int, now: int, t: int, i: int, share: int)
     deviation = load(clipping.deviations, now) * load(clipping.factors, i)
     query = load(state.inside, share) * clipping.part
     if release.mode != EXACT:
-        address = abs(t), i, COUNT if t > 0 else EARLY_COUNT
+        address = abs(t), release.first + i, COUNT if t > 0 else EARLY_COUNT
         normal, dither = _one_normal(address, release, deviation)
         query = privatize(release.mode, query, on_grid(deviation), normal, dither)
     counts = load(clipping.gains, now) > 0.0

@@ -42,6 +42,7 @@ class Release(NamedTuple):
     mode: int
     keys: NDArray[np.uint32]  # (8, lanes): the noise key of each run
     deviations: Floats  # (rounds of the call, lanes): ξ_t
+    first: int  # the number of the block's first worker, by which noise is addressed
     factors: Floats  # (n, lanes): what worker i multiplies it by
     weight: Floats  # (n,): what a query is of the sum of a worker's gradients
     unit: Floats  # (1, lanes): what releases are in units of: 1, or the threshold of a run that adapts it
@@ -53,6 +54,7 @@ class SingleRelease(NamedTuple):
     mode: int
     keys: NDArray[np.uint32]  # (8, lanes): the key of the run, in every lane
     deviations: Floats  # (rounds of the call,)
+    first: int
     factors: Floats  # (n,)
     weight: Floats  # (n,)
     unit: Floats  # (1,)
@@ -67,6 +69,7 @@ class LongRelease(NamedTuple):
     mode: int
     keys: NDArray[np.uint32]  # (8, lanes): the key of the run, in every lane
     deviations: Floats  # (rounds of the call,)
+    first: int
     factors: Floats  # (n,)
     weight: Floats  # (n,)
     unit: Floats  # (1,)
@@ -92,7 +95,8 @@ def sum_gradients(placed: Any, place: int, i: int, row: int, share: int, countin
 def release(placed: Any, place: int, now: int, t: int, i: int, k: int, share: int) -> None:
     """What worker i releases of the sum in `state.gradient[share]`, in its place.
 
-    The noise has the address (t, i, k): round t, which is round `now` of the call, worker i, release k of the round.
+    The noise has the address (t, i, k): round t, which is round `now` of the call, worker i, counted from the block's
+    first, release k of the round.
     """
     method, state, _, _, release = found(placed, place)[:5]
     d = state.points.shape[1]
@@ -129,7 +133,7 @@ def _noise_of_runs(
     rows, ends = scratch(words_like(deviation), WORDS), scratch(deviation, ENDS)
     for group in range((d + 15) // 16):
         j = 16 * group
-        begin = store_words(rows, ends, release.keys, group, d - j <= 8, (t, i, k), deviation)
+        begin = store_words(rows, ends, release.keys, group, d - j <= 8, (t, release.first + i, k), deviation)
         for c in range(0, min(16, d - j), 2):
             n0, n1, u0, u1 = normals_of(deviation, rows, ends, begin, c)
             h0 = privatize(release.mode, load(gradient, share, j + c) * weight, common, n0, u0)
@@ -177,7 +181,7 @@ def _draw_groups(group: int, count: int, t: int, i: int, k: int, release: Any) -
     """The noise of so many coordinates, a group of sixteen in each lane; of eight or fewer, in the first."""
     keep_apart()  # a function of its own, for the cipher's registers
     groups = lane_numbers(words_like(load(release.normals, 0, 0))) + np.uint32(group)
-    store_group(release.normals, release.dithers, i, 0, count, release.keys, groups, (t, i, k), True)
+    store_group(release.normals, release.dithers, i, 0, count, release.keys, groups, (t, release.first + i, k), True)
 
 
 @piece
@@ -204,7 +208,7 @@ def _draw_ahead(first: int, local_steps: int, i: int, release: Any) -> None:
         store(np.uint32((first + place) // local_steps), rounds, 0, place)
         store(np.uint32((first + place) % local_steps), steps, 0, place)
     at, step = load_as(words, rounds, 0), load_as(words, steps, 0)
-    store_draw(release.normals, release.dithers, i, release.keys, at, i, step, True)
+    store_draw(release.normals, release.dithers, i, release.keys, at, release.first + i, step, True)
 
 
 # What all may know of a run's randomness has a purpose that no noise has: local steps count up to it.

@@ -23,6 +23,7 @@ from fastldp.kernels.jit import parallel, piece, serial
 from fastldp.kernels.methods import AIM, MESSAGE, RECEIVE, SERVE, START, TAKE, Method, State, act
 from fastldp.kernels.metrics import measure
 from fastldp.kernels.release import Transcript, flip, note_failures, release, sum_gradients
+from fastldp.kernels.replay import no_gradient, take_count, take_release
 from fastldp.kernels.simd import keep_apart, load, store
 
 
@@ -65,6 +66,17 @@ class Laid(NamedTuple):
     records: Records
     calls: Calls
     clipping: Clipping
+
+
+def replaying(laid: tuple[Any, ...]) -> dict[str, Piece]:
+    """What stands for gradients, releases and counts where others have made these."""
+
+    def made() -> dict[str, Piece]:
+        placed, number = Placed(typeof(laid)), types.intp
+        texts = {"gradient": (no_gradient, 5), "release": (take_release, 6), "tally": (take_count, 5)}
+        return {name: Piece(text, placed, *[number] * count) for name, (text, count) in texts.items()}
+
+    return once((replaying, likeness(laid)), made)
 
 
 def pieces_of(laid: tuple[Any, ...], *, coins: bool, adaptive: bool) -> dict[str, Piece]:
@@ -168,6 +180,14 @@ def run_parallel(ends: Any, cuts: Any, barrier: Any, place: int, calls: Calls) -
     for k in prange(cuts.size - 1):
         _take_part(np.int64(k), first, last, first, cuts, barrier, place, calls)
     call(calls.measure, (place, 0))
+
+
+@serial
+def prepare(t: int, workers: int, place: int, calls: Calls) -> None:
+    """What happens in round t before its releases, by itself."""
+    act(calls, AIM, place, 0, 0, 0, t, 0)
+    for i in range(workers):
+        act(calls, START, place, i, 0, 0, t, 0)
 
 
 def loops() -> tuple[Piece, Piece]:

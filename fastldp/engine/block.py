@@ -279,6 +279,7 @@ class Block:
             "mode": release_mode(problem, private=self._kinds[0].schedule.ledger is not None),
             "keys": np.zeros((8, self.lanes), dtype=np.uint32),
             "deviations": self.zeros(0),
+            "first": 0,
             "factors": self.stack(runs.schedule.factors for runs in self._kinds),
             "weight": (1.0 / self.program.method.divisors(problem)).astype(self.dtype),
             "unit": self._unit,
@@ -332,14 +333,9 @@ class Block:
         begin = self.done
         threads = threads if parallel_kernels_run() else 1
         if begin == 0 and self.adaptive:
-            self._count_early()
+            self._count_early(-self.early_counts, 0)
         if begin == 0 and self.program.early_releases:
-            seen = self._transcript(self.program.early_releases, 1)
-            # Round 0 has the numbers of the first, but counts nothing.
-            laid = self._lay(0, 1).part(0, 1)
-            counted = laid.clipping._replace(counted=np.zeros_like(laid.clipping.counted))
-            self._call(np.array([-1, 0]), laid._replace(clipping=counted), seen, threads=1)
-            self._keep(0, 0, seen)
+            self._warm_start()
         first, last = np.searchsorted(self._recorded, [begin, end], side="right")
         recorded = self._recorded[first:last]
         to_the_end = recorded.size and recorded[-1] == end
@@ -352,35 +348,51 @@ class Block:
         if end in self._lengths or self.state.failed.any():
             self._settle()
 
-    def _count_early(self) -> None:
-        """The counts before the first round, at the start: methods may put it where gradients are taken later on."""
-        adapting = self._adapting
-        count = max(one.early_gains.size for one in adapting)
-        if not count:
+    def _warm_start(self) -> None:
+        """Round 0: it has the numbers of the first, but counts nothing."""
+        seen = self._transcript(self.program.early_releases, 1)
+        laid = self._lay(0, 1).part(0, 1)
+        counted = laid.clipping._replace(counted=np.zeros_like(laid.clipping.counted))
+        self._call(np.array([-1, 0]), laid._replace(clipping=counted), seen, threads=1)
+        self._keep(0, 0, seen)
+
+    @property
+    def early_counts(self) -> int:
+        """How many there are before the first round, at most."""
+        return max((one.early_gains.size for one in self._adapting), default=0)
+
+    def _count_early(self, begin: int, end: int) -> None:
+        """The counts begin + 1 to end of those before the first round, which have the rounds up to 0.
+
+        They are made at the start: methods may put it where gradients are taken later on.
+        """
+        adapting, count = self._adapting, self.early_counts
+        if begin == end:
             return
         # Those that count less often do so last.
         gains, deviations = (
-            self._of_rounds([np.pad(part, (count - part.size, 0)) for part in parts], 0, count, 0.0)
+            self._of_rounds([np.pad(part, (count - part.size, 0)) for part in parts], count + begin, count + end, 0.0)
             for parts in ([one.early_gains for one in adapting], [one.early_deviations for one in adapting])
         )
-        clipping = self.clipping._replace(counted=np.ones(count, np.int64), gains=gains, deviations=deviations)
+        size = end - begin
+        clipping = self.clipping._replace(counted=np.ones(size, np.int64), gains=gains, deviations=deviations)
         method = self.method._replace(
-            of_rounds=self.zeros(0, *self.method.of_rounds.shape[1:2]), paces=self.zeros(count + 1)
+            of_rounds=self.zeros(0, *self.method.of_rounds.shape[1:2]), paces=self.zeros(size + 1)
         )
         before = self.state.points.copy()
         self.state.points[...] = self._start
-        seen = self._transcript(0, count)
+        seen = self._transcript(0, size)
         calls = self._calls
         self._calls = calls._replace(visit=calls.count_early, serve=calls.adapt_early, does=0)
         try:
-            self._call(np.array([-count, 0]), _Laid(-count, 0, self.zeros(count), method, clipping), seen, threads=1)
+            self._call(np.array([begin, end]), _Laid(begin, end, self.zeros(size), method, clipping), seen, threads=1)
         finally:
             self._calls = calls
         self.state.points[...] = before
         for runs, lanes, repetitions in self._going:
             if runs.early_counts is not None:
                 kept = runs.early_counts.shape[1]
-                runs.early_counts[repetitions] = self._of_lanes(seen.counts, lanes)[:, count - kept :]
+                runs.early_counts[repetitions] = self._of_lanes(seen.counts, lanes)[:, size - kept :]
 
     def _stretches(self, ends: NDArray[np.int64], threads: int) -> None:
         """From round ends[0] to ends[1] and so on, each recorded where a timetable has it; in one call of a kernel."""

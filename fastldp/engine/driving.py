@@ -163,10 +163,15 @@ def _laid_out(problem: Composite, *, single: bool, runs: int) -> tuple[Samples, 
     """The data as kernels want them for blocks of so many runs, and whether one run puts its samples in the lanes."""
     if not (single and isinstance(problem, Problem)):
         return samples_in_lanes(problem, runs), False
+    return laid_out_alone(problem, problem)
+
+
+def laid_out_alone(problem: Problem, whole: Problem) -> tuple[Samples, bool]:
+    """The same for a single run on a problem, or on a part of the whole problem."""
     if sparse.issparse(problem.rows):
         return samples_in_rows(problem), True
     # Where shards are too small to fill panels the run rides in run lanes, alone.
-    alone = padding(problem) <= MOST_PADDING
+    alone = padding(whole) <= MOST_PADDING
     return (samples_in_panels(problem) if alone else samples_in_rows(problem)), alone
 
 

@@ -138,6 +138,8 @@ class Method(Extensible):
     """Whether the server has a public random number in every round."""
     proximal: ClassVar[bool] = True
     """Whether it takes the prox of g; if not, it is refused where g is not zero."""
+    feasible: ClassVar[bool] = True
+    """Whether gradients are taken inside the set of g alone: workers of a federation refuse other points then."""
     plans: ClassVar[bool] = False
     """Whether its step may be ``"planned"``: that of noisy gradient descent."""
 

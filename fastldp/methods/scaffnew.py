@@ -57,6 +57,7 @@ class DPScaffNew(Method):
     """
 
     coins: ClassVar[bool] = True
+    feasible: ClassVar[bool] = False  # where nobody answers a step may leave it
     workers: ClassVar[tuple[str, ...]] = "X", "control"  # X has, in a round, x̂ᵢ
     server: ClassVar[tuple[str, ...]] = "model", "proposed", "sent"
     begin: ClassVar[tuple[str, ...]] = "X", "model"

@@ -67,7 +67,8 @@ class WorkerBlock(_Half):
             adapting = replace(adapting, factors=adapting.factors[self._worker])
         schedule = replace(schedule, factors=schedule.factors[self._worker], adapting=adapting)
         super().__init__(shard, schedule, *laid_out_alone(shard, whole), x0, key)
-        self.seen = Transcript(0, self.zeros(self.program.local_steps, shard.d), self.zeros(1, 1), self.zeros(1, shard.d))
+        steps, d = self.program.local_steps, shard.d
+        self.seen = Transcript(0, self.zeros(steps, d), self.zeros(1, 1), self.zeros(1, d))
 
     def _method(self) -> Method:
         # With one release a round the server takes the worker's step, which is no secret.
@@ -172,4 +173,4 @@ class ServerBlock(_Half):
     @property
     def models(self) -> Array:
         """(n, d)."""
-        return np.broadcast_to(self.state.models, (self.problem.n, self.problem.d)).copy()
+        return np.array(np.broadcast_to(self.state.models, (self.problem.n, self.problem.d)), dtype=np.float64)

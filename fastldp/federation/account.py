@@ -35,9 +35,7 @@ class Spent:
         """Both together; of however many the error is that of one addition."""
         parts = (self.rho, self.rest, other.rho, other.rest)
         rho = math.fsum(parts)
-        return Spent(
-            rho, math.fsum((*parts, -rho)), self.pairs + other.pairs, max(self.shift, other.shift)
-        )
+        return Spent(rho, math.fsum((*parts, -rho)), self.pairs + other.pairs, max(self.shift, other.shift))
 
 
 def together(parts: Iterable[Spent]) -> Spent:

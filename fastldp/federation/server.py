@@ -236,7 +236,7 @@ class Server:
         counted = answer.count is not None
         if counted != terms.counts(self.round):
             raise RefusedError("shape", f"round {self.round} {'has no' if counted else 'needs a'} count")
-        if not np.isfinite(releases).all() or (counted and not np.isfinite(answer.count)):
+        if not np.isfinite(releases).all() or not np.isfinite(answer.count or 0.0):
             raise RefusedError("not finite", f"worker {worker} has released numbers that are not finite")
         if worker not in self._elsewhere and not self._on_grid(worker, releases):
             remedy = "it was changed, or made by other software: Server(elsewhere=[...]) admits such workers"
@@ -279,7 +279,9 @@ class Server:
         try:
             header, arrays = unpacked(STATE, data)
         except RefusedError as error:
-            raise DamagedError(f"{self._path}: {error}: it is no state of a server; take a copy, or remove it") from None
+            raise DamagedError(
+                f"{self._path}: {error}: it is no state of a server; take a copy, or remove it"
+            ) from None
         if header["terms"] != self.terms.digest:
             told = "the state of a training on other terms; give the terms it was begun with, or another path"
             raise StoreError(f"{self._path}: {told}")

@@ -184,6 +184,7 @@ class Worker:
 
     _closed = False
     _journal_lost = False
+    _journal: Journal | None
 
     def _read(self) -> None:
         """What the folder has of this training, and what the others have spent."""
@@ -241,7 +242,9 @@ class Worker:
         terms, method = self.terms, self.terms.method
         if ask.terms != terms.digest:
             remedy = "they were changed, or it is another training; agree on them first"
-            raise RefusedError("terms", f"the request is on terms {str(ask.terms)[:16]}, not {terms.digest[:16]}: {remedy}")
+            raise RefusedError(
+                "terms", f"the request is on terms {str(ask.terms)[:16]}, not {terms.digest[:16]}: {remedy}"
+            )
         if ask.worker != self.number:
             raise RefusedError("stranger", f"the request is one to worker {ask.worker}, and this is {self.number}")
         if type(ask.round) is not int or not terms.has(ask.round):

@@ -1,15 +1,17 @@
-"""What this machine can do at most: products and sums a second, bytes read a second, and its matrix products."""
+"""What this machine can do at most: products and sums a second, bytes read and bytes of the cipher, matrix products."""
 
 import time
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 
 from fastldp.kernels import jit
-from fastldp.kernels.simd import aligned_zeros, fma, load, store
+from fastldp.kernels.chacha import chacha20, load_key
+from fastldp.kernels.simd import aligned_zeros, fma, load, store, store_rows
 
 # For so many seconds each: a limit is that of a good moment, and there are bad seconds.
 TRYING = 1.5
@@ -43,6 +45,15 @@ def _read(X: Any, totals: Any) -> None:
         store(s0 + s1 + s2 + s3, totals, thread)
 
 
+@jit.parallel
+def _encipher(keys: Any, words: Any, blocks: int) -> None:
+    """Blocks of ChaCha20, as many at once as a vector has lanes, one after the other into the same place."""
+    for thread in numba.prange(words.shape[0]):
+        key = load_key(load(keys, 0), keys)
+        for block in range(blocks):
+            store_rows(chacha20(key, np.uint32(block), np.uint32(0), np.uint32(thread), np.uint32(0)), words[thread], 0)
+
+
 @cache
 def flops(dtype: str = "float64", threads: int | None = None) -> float:
     """Floating-point operations a second, on all threads or so many: a product and a sum count as two."""
@@ -67,6 +78,14 @@ def reading(size: int, threads: int | None = None) -> Callable[[], Any]:
 
 
 @cache
+def cipher(threads: int | None = None) -> float:
+    """Bytes of ChaCha20 made a second, on all threads or so many: by our own kernel, a limit as far as that is one."""
+    threads, blocks, lanes = threads or numba.get_num_threads(), 100_000, 16
+    keys, words = aligned_zeros((8, lanes), np.uint32), aligned_zeros((threads, 16, lanes), np.uint32)
+    return threads * blocks * lanes * 64 / shortest(lambda: _encipher(keys, words, blocks))
+
+
+@cache
 def gemm(dtype: str = "float64", size: int = 1024) -> float:
     """Floating-point operations a second of NumPy's product of two matrices, on all the threads it takes."""
     A = np.ones((size, size), dtype)
@@ -78,7 +97,17 @@ def measured() -> dict[str, float]:
     """All limits, on all threads."""
     precisions = ("float64", "float32")
     rates = {f"fma {dtype}": flops(dtype) for dtype in precisions}
-    return rates | {f"gemm {dtype}": gemm(dtype) for dtype in precisions} | {"read": read()}
+    return rates | {f"gemm {dtype}": gemm(dtype) for dtype in precisions} | {"read": read(), "cipher": cipher()}
+
+
+def caches() -> dict[str, int]:
+    """The bytes of a core's first and second cache, and of the last, which it may share; what the system tells."""
+    found = {}
+    for entry in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind, size = ((entry / name).read_text().strip() for name in ("level", "type", "size"))
+        if kind != "Instruction":
+            found[f"L{level}"] = int(size[:-1]) * {"K": 2**10, "M": 2**20}[size[-1]]
+    return found
 
 
 def shortest(job: Callable[[], Any]) -> float:
@@ -95,7 +124,7 @@ def main() -> None:
     """The table of limits."""
     print(f"on {numba.get_num_threads()} threads")
     for name, rate in measured().items():
-        print(f"{name}: {rate / 1e9:.1f} {'GB/s' if name == 'read' else 'GFlop/s'}")
+        print(f"{name}: {rate / 1e9:.1f} {'GB/s' if name in ('read', 'cipher') else 'GFlop/s'}")
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ class Work(NamedTuple):
     units: float = 1  # run-rounds, values, calls: what a time is divided by
     flops: float = 0  # a unit
     bytes: float = 0  # a unit, read or written
+    noise: float = 0  # a unit, bytes of the cipher
     dtype: str = "float64"
     threads: int | None = None  # all of them
 
@@ -70,7 +71,8 @@ def measure(
     wrong = float(error(result))
     if not wrong <= at_most:  # a NaN is wrong too
         raise AssertionError(f"the result is off by {wrong:.3g}, and may be by {at_most:.3g}")
-    benchmark.extra_info |= info | {"error": wrong, "flops": work.flops, "bytes": work.bytes, "units": work.units}
+    benchmark.extra_info |= info | {"error": wrong, "units": work.units}
+    benchmark.extra_info |= {"flops": work.flops, "bytes": work.bytes, "noise": work.noise}
     benchmark.extra_info |= {"reference": reference.name, "reference_units": reference.units, "reference_data": times}
     if benchmark.enabled:
         benchmark.extra_info |= fractions(work, min(benchmark.stats.stats.data))
@@ -101,4 +103,6 @@ def fractions(work: Work, seconds: float) -> dict[str, float]:
             found["of_gemm"] = rate / limits.gemm(work.dtype)
     if work.bytes:
         found["of_read"] = work.bytes * work.units / seconds / limits.read(work.threads)
+    if work.noise:
+        found["of_cipher"] = work.noise * work.units / seconds / limits.cipher(work.threads)
     return found

@@ -5,6 +5,7 @@
 
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import jobs
 import results
@@ -20,12 +21,17 @@ JOBS: dict[str, tuple[str, dict[str, str]]] = {
     "sparse-160-float32": ("sparse (a6a's shape), 160 runs, float32", {}),
     "dense-1-float64": ("one run, n=20, m=100, d=22", {"numpy": "≥ 5×", "jax": "≥ 5×"}),
 }
+# Of data that outgrow the caches: the least share of the FMA rate in both precisions, and ratio to each peer.
+LARGE: dict[str, tuple[dict[str, str], str]] = {
+    **dict.fromkeys(("features", "samples", "columns"), ({"float64": "≥ 75 %", "float32": "≥ 80 %"}, "≥ 2.3×")),
+    "workers": ({}, "≥ 4×"),
+}
 BASELINES = ("DPFedAvg", "DPScaffold", "ISRLDP", "ISRLDP-accelerated")
 
 
 def rows(found: Results) -> list[Row]:
     """Of what was measured, as far as it was."""
-    return [*_jobs(found), *_ratios(found), *_shares(found), *_frameworks(found), *_starts(found)]
+    return [*_jobs(found), *_large(found), *_ratios(found), *_shares(found), *_frameworks(found), *_starts(found)]
 
 
 def _jobs(found: Results) -> list[Row]:
@@ -49,6 +55,49 @@ def of_peers(found: Results, job: str) -> dict[str, tuple[float, float, float]]:
             # There the peer is the job and we are the reference.
             times[peer] = theirs.time, 1 / theirs.ratio, 1 / theirs.paired
     return times
+
+
+class Large(NamedTuple):
+    """What was measured of runs over data that outgrow the caches."""
+
+    seconds: float  # ours, a run-round
+    limits: dict[str, float]  # the seconds that its products, its reading and its noise take at the machine's limits
+    peers: dict[str, tuple[float, float, float]]  # of each peer its seconds a run-round, and both ratios
+
+    @property
+    def share(self) -> float:
+        """Of the FMA rate that is reached."""
+        return self.limits["fma"] / self.seconds
+
+
+def large(found: Results, shape: str, dtype: str) -> Large | None:
+    """Of a shape, against all peers that were measured."""
+    named = {peer: found.benchmarks.get(f"bench_large[{shape}-{peer}-{dtype}]") for peer in ("numpy", "jax", "torch")}
+    there = {peer: one for peer, one in named.items() if one is not None}
+    if not there:
+        return None
+    info = next(iter(there.values())).info
+    rates = {"fma": ("flops", f"fma {dtype}"), "read": ("bytes", "read"), "cipher": ("noise", "cipher")}
+    return Large(
+        min(one.time for one in there.values()),
+        {name: info[amount] / found.limits[rate] for name, (amount, rate) in rates.items()},
+        {peer: (one.reference_time, one.ratio, one.paired) for peer, one in there.items()},
+    )
+
+
+def _large(found: Results) -> list[Row]:
+    made: list[Row] = []
+    for shape, (shares, least) in LARGE.items():
+        n, m, d, _ = jobs.OUTGROWN[shape].size
+        for dtype in ("float64", "float32"):
+            if (one := large(found, shape, dtype)) is None:
+                continue
+            what = f"{n} × {m} × {d}, {jobs.OUTGROWN[shape].runs} runs, {dtype}"
+            made.append((f"{what}: ours", f"{one.seconds * 1e6:.0f} µs a run-round", ""))
+            made.append((f"{what}: share of FMA", f"{one.share:.0%}", shares.get(dtype, "")))
+            for peer, (seconds, ratio, paired) in one.peers.items():
+                made.append((f"{what}: {peer}", f"{seconds * 1e6:.0f} µs, {_both(ratio, paired)}", least))
+    return made
 
 
 def _ratios(found: Results) -> list[Row]:

@@ -1,10 +1,13 @@
-"""What a solve costs as n, m, d, nonzeros, T and runs grow, one at a time: python scripts/scaling.py [PICTURE].
+"""What a solve costs as n, m, d, nonzeros, T and runs grow, one at a time: python scripts/scaling.py [FOLDER].
 
 Prints a table and draws cost against size on logarithmic axes, with fitted slopes; threads too, where there are more
-than two cores. Takes some two minutes, and `pip install '.[bench,plot]'`.
+than two cores. Then data grow through the caches, and the share of the machine's limit is drawn against their size;
+with --caches only that, and with --write it is put into docs/speed.md. Takes some four minutes, and
+`pip install '.[bench,plot]'`.
 """
 
-import sys
+import argparse
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,12 +17,15 @@ from numpy.typing import NDArray
 
 import environment
 import jobs
+import limits
 from fastldp import figures
 from fastldp.engine.driving import available_cores
-from measuring import timed
+from measuring import Work, timed
+from readme import write
 
 FACTORS = (1, 2, 4, 8)
 TRIALS = 5
+PAGE, PICTURE = environment.ROOT / "docs" / "speed.md", environment.ROOT / "scripts" / "figures" / "caches.png"
 
 
 class Shape(NamedTuple):
@@ -43,6 +49,15 @@ GROWN: dict[str, Shape] = {
     "nonzeros": Shape(),
     "rounds": Shape(),
     "runs": Shape(),
+}
+# Data that grow through the caches: samples of 100 features on 20 workers. What their rounds cost is the difference of
+# two solves, of about so many seconds and of three times as many.
+SAMPLES = (10, 30, 100, 300, 1000, 3000, 8000)
+SOLVE_SECONDS, FASTEST = 0.15, 50e9  # at so many operations a second
+CURVES = {
+    "32 runs, float64": (32, "float64"),
+    "32 runs, float32": (32, "float32"),
+    "one run, float64": (1, "float64"),
 }
 # Many runs, so that every thread has blocks of its own.
 THREADS = Shape(runs=256)
@@ -78,6 +93,74 @@ def measure() -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
     return found
 
 
+class Point(NamedTuple):
+    """A solve over data of a size."""
+
+    bytes: float
+    seconds: float  # a run-round
+    limits: dict[str, float]  # the seconds of its products, its reading and its noise at the machine's limits
+
+    @property
+    def binding(self) -> str:
+        """The limit that binds; data that stay in the last cache need not be read from memory."""
+        return max(self.limits, key=lambda name: self.limits[name])
+
+    @property
+    def share(self) -> float:
+        """Of the limit that binds."""
+        return self.limits[self.binding] / self.seconds
+
+
+def through_caches() -> dict[str, list[Point]]:
+    """Points of all curves."""
+    found: dict[str, list[Point]] = {}
+    last = max(limits.caches().values(), default=0)
+    for name, (runs, dtype) in CURVES.items():
+        for m in SAMPLES:
+            size = jobs.Size(20, m, 100)
+            rounds = max(3, int(SOLVE_SECONDS * FASTEST / (4 * size.entries * runs)))
+            given = jobs.unmeasured(jobs.case(size, dtype))
+            # What rounds cost beyond what a solve does once, such as laying out the data.
+            few, many = least([jobs.ours(given, runs, rounds), jobs.ours(given, runs, 3 * rounds)])
+            seconds = float(many - few) / (2 * rounds * runs)
+            data = float(size.entries * np.dtype(dtype).itemsize)
+            found.setdefault(name, []).append(Point(data, seconds, limits_of(jobs.work(given, runs, 1), data > last)))
+    jobs.case.cache_clear()
+    return found
+
+
+def limits_of(work: Work, from_memory: bool) -> dict[str, float]:
+    """The seconds of a run-round at each of the machine's limits."""
+    found = {"FMA": work.flops / limits.flops(work.dtype), "cipher": work.noise / limits.cipher()}
+    return found | ({"read": work.bytes / limits.read()} if from_memory else {})
+
+
+def table_of_caches(found: dict[str, list[Point]]) -> str:
+    """A row a size, of every curve the time and what it is of the limit that binds."""
+    levels = ", ".join(f"{level} {size / 2**20:.3g} MB" for level, size in limits.caches().items())
+    lines = [f"| data, float64 | {' | '.join(found)} |", "|" + "---|" * (1 + len(found))]
+    for samples, *points in zip(SAMPLES, *found.values(), strict=True):
+        cells = [f"{1e6 * one.seconds:#.3g} µs, {one.share:.0%} of {one.binding}" for one in points]
+        lines.append(f"| {8 * 20 * samples * 100 / 1e6:#.2g} MB | {' | '.join(cells)} |")
+    return f"Caches of a core: {levels}.\n\n" + "\n".join(lines)
+
+
+def draw_caches(found: dict[str, list[Point]], path: Path) -> None:
+    """The share of the limit that binds against the size of the data."""
+    figures.require_format(path)
+    from matplotlib import pyplot as plt
+
+    _, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    for name, points in found.items():
+        ax.plot([point.bytes for point in points], [point.share for point in points], marker="o", label=name)
+    for level, size in limits.caches().items():
+        ax.axvline(size, color="0.7", linestyle="--", linewidth=1)
+        ax.annotate(level, (size, 1.02), xycoords=("data", "axes fraction"), ha="center", color="0.4")
+    ax.set(xscale="log", ylim=(0, 1.05), xlabel="bytes of data", ylabel="share of the limit that binds")
+    ax.legend()
+    figures.save(ax, path)
+
+
 def draw(found: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]], path: Path) -> None:
     """Cost against size, both relative to the smallest."""
     figures.require_format(path)
@@ -93,9 +176,27 @@ def draw(found: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]], path
 
 
 def main() -> None:
-    """The table and the picture."""
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else environment.workplace() / "out" / "scaling.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """The tables and the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?", default=environment.workplace() / "out")
+    parser.add_argument("--caches", action="store_true", help="only data that grow through the caches")
+    parser.add_argument("--write", action="store_true", help="put these into docs/speed.md")
+    chosen = parser.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    if not chosen.caches:
+        costs(chosen.folder / "scaling.png")
+    points = through_caches()
+    table, path = table_of_caches(points), chosen.folder / "caches.png"
+    print(f"\n{table}")
+    draw_caches(points, path)
+    print(f"\ndrawn to {path}")
+    if chosen.write:
+        shutil.copyfile(path, PICTURE)
+        write(PAGE, "caches", table)
+
+
+def costs(path: Path) -> None:
+    """The table and the picture of what grows."""
     found = measure()
     print("| what grows | sizes | milliseconds | ×4 | ×8 | slope |\n|---|---|---|---|---|---|")
     for name, (sizes, costs) in found.items():

@@ -1,6 +1,7 @@
-"""The tables and the picture of speeds, from a file of results: python scripts/speed.py [RESULTS.json] [--write].
+"""The tables and the picture of speeds, from files of results: python scripts/speed.py [RESULTS.json] [--write].
 
-By default from the committed baseline. With --write those of README.md and docs/speed.md are made anew.
+By default from the committed baseline, and of large data from a file of its own. With --write those of README.md and
+docs/speed.md are made anew.
 """
 
 import argparse
@@ -15,8 +16,10 @@ from compare_bench import BASELINE
 from fastldp import figures
 from readme import README, write
 from results import Results
-from targets import of_frameworks, of_peers
+from targets import large, of_frameworks, of_peers
 
+# Of bench_large alone: measured at another time, and perhaps on another machine.
+LARGE = environment.ROOT / "bench" / "large.json"
 PAGE, PICTURE = environment.ROOT / "docs" / "speed.md", environment.ROOT / "scripts" / "figures" / "speed.png"
 
 
@@ -100,6 +103,29 @@ def section(found: Results) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def large_section(found: Results) -> str:
+    """What docs/speed.md has of data that outgrow the caches."""
+    machine = found.machine
+    words = f"""µs a run-round on {machine["cores"]} cores of an {machine["processor"]}, everything included, in turns
+        with each peer; in brackets how many times ours. The limits are what the machine would take for the products of
+        the gradients (at {found.limits["fma float64"] / 1e9:.0f} and {found.limits["fma float32"] / 1e9:.0f} GFlop/s of
+        FMA), to read data once a round and all states ({found.limits["read"] / 1e9:.0f} GB/s), and for the noise
+        ({found.limits["cipher"] / 1e9:.1f} GB/s of ChaCha20, by our own kernel), if it did nothing else. The share is
+        of the first. By `scripts/bench.py -k large` and `scripts/speed.py`."""
+    heads = ["n × m × d, runs", "", "fastldp", "share", *PEERS.values(), "FMA", "read", "cipher"]
+    lines = [f"| {' | '.join(heads)} |".replace("|  |", "| |"), "|" + "---|" * len(heads)]
+    for shape, ((n, m, d, _), runs, _, _) in jobs.OUTGROWN.items():
+        for dtype in ("float64", "float32"):
+            if (one := large(found, shape, dtype)) is None:
+                continue
+            peers = [one.peers.get(peer) for peer in PEERS]
+            cells = [f"{n} × {m} × {d}, {runs}", dtype, microseconds(one.seconds), f"{one.share:.0%}"]
+            cells += ["" if peer is None else f"{microseconds(peer[0])} ({peer[1]:.1f}×)" for peer in peers]
+            cells += [microseconds(one.limits[name]) for name in ("fma", "read", "cipher")]
+            lines.append(f"| {' | '.join(cells)} |")
+    return f"{fill(words)}\n\n" + "\n".join(lines) + "\n"
+
+
 def fill(words: str) -> str:
     """Lines of the pages' length."""
     return textwrap.fill(" ".join(words.split()), 120)
@@ -137,6 +163,11 @@ def main() -> None:
     found = results.load(chosen.results)
     text = section(found)
     print(text)
+    if LARGE.exists():
+        of_large = large_section(results.load(LARGE))
+        print(of_large)
+        if chosen.write:
+            write(PAGE, "large", of_large)
     if chosen.write:
         draw(found, PICTURE)
         write(PAGE, "speed", text)

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scaling
 
 import compare_bench
+import jobs
 import results
 import speed
 import targets
@@ -147,3 +149,43 @@ def test_the_tables_find_their_benchmarks_in_the_baseline(tmp_path: Path) -> Non
         assert expected in measured
     assert "fastldp" in speed.section(baseline)
     speed.draw(baseline, tmp_path / "speed.png")
+
+
+@pytest.mark.parametrize(
+    ("d", "dtype", "blocks"),
+    [
+        (8, "float64", 1),
+        (9, "float64", 2),
+        (16, "float64", 2),
+        (22, "float64", 3),
+        (22, "float32", 2),
+        (16, "float32", 1),
+    ],
+)
+def test_a_noise_is_made_of_so_many_blocks(d: int, dtype: str, blocks: int) -> None:
+    """As the sampler says: sixteen coordinates have two blocks, eight or fewer one; in single precision one or one."""
+    assert jobs.words(d, dtype) == 64 * blocks
+
+
+def test_large_data_are_shown_with_their_limits() -> None:
+    n, m, d, _ = jobs.OUTGROWN["samples"].size
+    info = {"flops": 4e7, "bytes": 1e6, "noise": 2e5}
+    ours, theirs = [np.array([8e-4, 9e-4])], [np.array([2.4e-3, 2e-3])]
+    rates = {"fma float64": 1e11, "fma float32": 2e11, "read": 1e10, "cipher": 1e9}
+    found = Results("today", MACHINE, rates, {"bench_large[samples-jax-float64]": Measured(ours, theirs, "jax", info)})
+    rows = {what: measured for what, measured, _ in targets.rows(found)}
+    assert rows[f"{n} × {m} × {d}, 16 runs, float64: share of FMA"] == "50%"
+    assert rows[f"{n} × {m} × {d}, 16 runs, float64: jax"].startswith("2000 µs, 2.50×")
+    assert (
+        f"| {n} × {m} × {d}, 16 | float64 | 800 | 50% |  | 2000 (2.5×) |  | 400 | 100 | 200 |"
+        in speed.large_section(found)
+    )
+
+
+def test_the_limit_that_binds_is_the_longest(tmp_path: Path) -> None:
+    points = [
+        scaling.Point(size, 4e-6, {"FMA": 2e-6, "cipher": 1e-6, "read": 3e-6}) for size in np.geomspace(1e5, 1e8, 7)
+    ]
+    assert (points[0].binding, points[0].share) == ("read", 0.75)
+    assert "4.00 µs, 75% of read" in scaling.table_of_caches({"one run": points})
+    scaling.draw_caches({"one run": points}, tmp_path / "caches.png")

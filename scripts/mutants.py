@@ -250,7 +250,7 @@ MUTANTS = {
         CLIPPING, "address = abs(t), i,", "address = abs(t) // 2, i,", "between counts", method="adaptive"
     ),
     "early counts not multiplied where it is said": Mutant(
-        CLIPPING, "    if early:\n", "    if early and False:\n", "the noise", method="adaptive"
+        CLIPPING, "    elif t == 0:\n", "    elif t == 0 and False:\n", "the noise", method="adaptive"
     ),
     "a count with the noise of a gradient": Mutant(
         CLIPPING, "abs(t), i, COUNT if t > 0 else", "abs(t), i, 0 if t > 0 else", "between count", method="adaptive"
@@ -265,7 +265,7 @@ MUTANTS = {
     "a threshold of counts not yet released": Mutant(
         "kernels.rounds",
         "            if counts:\n",
-        "            if counts:\n                call(calls.adapt, (place, now))\n",
+        "            if counts:\n                call(calls.adapt, (place, now, t))\n",
         "the noise",
         method="adaptive",
     ),

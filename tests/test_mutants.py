@@ -1,5 +1,8 @@
 """Faults planted in the shipped sources: the audit finds each, or says that it could not have."""
 
+import importlib.util
+from pathlib import Path
+
 import pytest
 
 import mutants
@@ -26,6 +29,19 @@ def test_the_sound_package_passes_what_finds_the_faults() -> None:
     for name in ("clipping 10 % lax", "every fifth worker", "the warm start not counted"):
         found = mutants.audit(MUTANTS[name])
         assert found.passed, found.summary()
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_words_of_every_fault_are_in_its_source_once(name: str) -> None:
+    """Sources change, and a fault that is in none of them would be taken for one that was found."""
+    mutant = MUTANTS[name]
+    spec = importlib.util.find_spec(f"fastldp.{mutant.module}")
+    assert spec is not None
+    assert spec.origin is not None
+    source = Path(spec.origin).read_text(encoding="utf-8")
+    for right, wrong in ((mutant.right, mutant.wrong), *mutant.also):
+        assert source.count(right) == 1
+        assert right != wrong
 
 
 def test_there_are_enough_of_them() -> None:

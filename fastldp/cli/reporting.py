@@ -46,14 +46,20 @@ def report(run: fl.Solution, problem: fl.Problem, method: Any, name: str) -> str
 def following(words: Sequence[str]) -> str:
     """Three commands to try next; the first is the one that was given, in detail."""
     same = shlex.join([*_without_files(words), "--details"])
-    details = (same, "with ledger and bounds") if len(same) <= LONGEST else ("solve --details", "ledger and bounds too")
+    short = len(same) <= LONGEST
+    details = (
+        (f"{program()} {same}", "with ledger and bounds")
+        if short
+        else ("the same with --details", "ledger and bounds too")
+    )
     # Who has brought data has no need to be told how.
     data = next((word for before, word in itertools.pairwise(words) if before == "--data"), "")
     brought = "." in data or any(word.startswith("--data=") and "." in word for word in words)
     own = ("audit", "attack the noise") if brought else ("solve --data mine.csv --label y", "your own data")
-    rows = [details, own, ("reproduce fig1 --quick", "the paper's first figure")]
+    others = [own, ("reproduce fig1 --quick", "the paper's first figure")]
+    rows = [details, *((f"{program()} {command}", what) for command, what in others)]
     width = max(len(command) for command, _ in rows)
-    return _part("next", *(f"{program()} {command:<{width}}  {what}" for command, what in rows))
+    return _part("next", *(f"{command:<{width}}  {what}" for command, what in rows))
 
 
 def picture(run: fl.Solution, problem: fl.Problem, name: str) -> Axes:

@@ -1,0 +1,234 @@
+"""Counts of clipping that adapts: how far a sample moves one, the noise that each has, and what they cost."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import cases
+import fastldp as fl
+import naive
+from fastldp.kernels import clipping
+from fastldp.kernels.release import PUBLIC
+from fastldp.methods import Method
+from fastldp.methods.base import MOST_LOCAL_STEPS
+from fastldp.methods.schedule import Terms
+from fastldp.privacy import sampler
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:the threshold of clipping", "ignore::fastldp.errors.NoiseWarning", "ignore::fastldp.errors.HorizonWarning"
+)
+
+BUDGET = fl.Budget(1.0, 1e-4)
+STILL = 1e-12  # a step by which nothing moves
+
+
+def rows_of(M: int = 200, workers: Any = 4, **given: Any) -> fl.Problem:
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((M, 4))
+    return fl.Problem(A, np.where(A[:, 0] > 0, 1.0, -1.0), workers=workers, **({"l2": 0.1} | given))
+
+
+@pytest.mark.parametrize(
+    ("repetitions", "method"),
+    [
+        (1, fl.ISRLDP(STILL, accelerated=True)),
+        (3, fl.PrimalDual(STILL)),
+        (20, fl.DPScaffold(STILL, 2, warm_start=True)),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_every_count_has_noise_of_its_own(repetitions: int, method: Any) -> None:
+    """Of its worker's budget, from an address that no other count has, over the exact count wherever runs begin."""
+    case, rounds, early = cases.make("zero", sizes=(5, 14, 1, 9)), 20, 40
+    x0, budget = np.linspace(-1.0, 1.5, 9), fl.Budget(np.array([1.0, 4.0, 0.5, 2.0]), 1e-4)
+    clip = fl.AdaptiveClip(0.6, 0.7, every=1, share=0.9, rate=0.7, early=early, factor=0.8)
+    method = type(method)(**(vars(method) | {"clip": clip}))
+    given: dict[str, Any] = {"rounds": rounds, "algorithm": method, "repetitions": repetitions, "seed": 5}
+    run = fl.solve(case.problem, budget, x0=x0, common_noise=True, record=[fl.Every(1), fl.Messages(0)], **given)
+    assert run.ledger is not None
+    sigma = np.sqrt(run.ledger.count_factors * run.ledger.count_variances[0])
+    assert len({*sigma.tolist()}) == 4
+    counted = [*range(1 - early, rounds)]
+    gains = {t: 0.7 / (1 + j / 10 + 10 * np.sum(sigma**2)) for j, t in enumerate(counted)}
+    oracle = naive.Adaptive(0.6, 0.7, gains, sigma, 29, (0.7e-6, 0.7e6), factor=0.8)
+    address = naive.Address(5, repetitions - 1, 0, 0, 1)
+    oracle.begin(case.loss, case.shards, x0, address, gridded=True)
+    for t in range(1, rounds):
+        C = oracle.threshold(t)
+        for i, shard in enumerate(case.shards):
+            oracle.count(naive.inside(case.loss, *shard, x0, C), address._replace(worker=i, round_=t), True)
+    assert run.early_counts is not None
+    assert run.counts is not None
+    found = np.concatenate([run.early_counts[-1], run.counts[-1, :-1]])
+    np.testing.assert_allclose(found, [oracle.released[t] for t in counted], rtol=1e-9, atol=1e-12)
+
+
+def test_purposes_of_noise_are_apart() -> None:
+    """Of counts, of those before the first round, of coins, and of all local steps that a method may have."""
+    purposes = {clipping.COUNT, clipping.EARLY_COUNT, PUBLIC}
+    assert len(purposes) == 3
+    assert min(purposes) >= MOST_LOCAL_STEPS
+    assert max(purposes) < 2**32
+
+
+def counts_of(A: Any, b: Any, workers: Any, layout: str, dtype: str, repetitions: int) -> Any:
+    """Without noise, before the first round and in it, at a threshold of 0.4; and the releases of worker 0."""
+    problem = fl.Problem(sparse.csr_array(A) if layout == "csr" else A, b, workers=workers, l2=1.0, dtype=dtype)
+    clip = fl.AdaptiveClip(start=0.4, every=1, early=1, rate=1e-20, factor=1.0)
+    run = fl.solve(
+        problem,
+        rounds=2,
+        algorithm=fl.ISRLDP(STILL, clip=clip),
+        repetitions=repetitions,
+        record=[fl.Final(), fl.Messages(0)],
+    )
+    assert run.early_counts is not None
+    assert run.counts is not None
+    assert run.messages is not None
+    return len(b) * np.array([run.early_counts[-1, 0], run.counts[-1, 0]]), run.messages[-1, 0]
+
+
+@pytest.mark.parametrize("repetitions", [1, 3])
+@pytest.mark.parametrize(
+    ("layout", "dtype"),
+    [
+        ("dense", "float64"),
+        pytest.param("csr", "float64", marks=pytest.mark.thorough),
+        pytest.param("dense", "float32", marks=pytest.mark.thorough),
+    ],
+)
+def test_a_sample_moves_a_count_by_one_at_most(layout: str, dtype: str, repetitions: int) -> None:
+    """At the threshold and next to it, at zero, twice there, far away, and alone on its worker."""
+    rng = np.random.default_rng(3)
+    sizes, unit = (3, 1, 9), np.array([1.0, 0, 0])
+    workers, M = np.repeat([0, 1, 2], sizes), sum(sizes)
+    A = rng.standard_normal((M, 3))
+    A[0], A[1], A[2], A[3] = 0.0, 0.8 * unit, 0.8 * unit, 0.8 * unit
+    b = np.where(rng.random(M) < 0.5, 1.0, -1.0)
+    before, message = counts_of(A, b, workers, layout, dtype, repetitions)
+    # Gradients at zero are half as long as rows; one that is as long as the threshold is not shorter.
+    short = np.linalg.norm(A.astype(dtype), axis=1) / 2 < np.asarray(0.4, dtype)
+    np.testing.assert_allclose(before, np.tile(np.bincount(workers, short), (2, 1)), atol=1e-5)
+    for row in (0, 1, 3):
+        for other in (0 * unit, np.nextafter(0.8, 0) * unit, 0.8 * unit, 1.01 * unit, 1e6 * unit, 1e-6 * unit, -A[1]):
+            changed = A.copy()
+            changed[row] = other
+            after, moved = counts_of(changed, b, workers, layout, dtype, repetitions)
+            change = np.abs(after - before)
+            assert change.max() <= 1 + 1e-5
+            assert (np.delete(change, workers[row], axis=1) <= 1e-5).all()
+            # And of three samples' mean a release by 2C/3.
+            assert np.linalg.norm(moved - message) <= 2 * 0.4 / 3 * (1 + 1e-5)
+
+
+def test_repetitions_that_follow_each_other_in_a_block_begin_anew() -> None:
+    """Thresholds, units and paces of the runs before them are gone."""
+    clip = fl.AdaptiveClip(0.6, 0.2, every=2, share=0.3, rate=0.7, early=3)
+    given: dict[str, Any] = {"rounds": 60, "algorithm": fl.PrimalDual("planned", "static", clip=clip), "n_jobs": 1}
+    given |= {"seed": 5, "record": [fl.Every(10), fl.Messages(0)]}
+    problem, budget = rows_of(), fl.Budget(5.0, 1e-4)
+    many = fl.solve(problem, budget, repetitions=48, **given)
+    few = fl.solve(problem, budget, repetitions=20, **given)
+    for what in ("means", "messages", "thresholds", "counts", "early_counts"):
+        np.testing.assert_array_equal(getattr(many, what)[:20], getattr(few, what))
+
+
+PLANNED = """
+rounds = 60
+repetitions = 2
+seed = 1
+[data]
+synthetic = "ijcnn1"
+rows = 200
+[problem]
+workers = 4
+l2 = 0.1
+gradient_bound = 0.5
+[budget]
+epsilon = 5.0
+delta = 1e-4
+[[method]]
+step = "planned"
+allocation = "static"
+clip = """
+
+
+def test_runs_that_are_planned_at_other_thresholds_share_lanes(tmp_path: Path) -> None:
+    """Up to the same bound, from starts a thousand times apart: their steps bend at others, and more often."""
+    clips = [f"{{start = {start}, every = 3, early = 5, share = 0.5}}" for start in (0.3, 3e-4)]
+    fl.sweep(f"{PLANNED}[{', '.join(clips)}]", tmp_path / "both.h5", progress=False)
+    fl.sweep(f"{PLANNED}{clips[0]}", tmp_path / "alone.h5", progress=False)
+    both = {(run.parameters["clip_start"], run.repetition): run for run in fl.results(tmp_path / "both.h5")}
+    assert len(both) == 4
+    for run in fl.results(tmp_path / "alone.h5"):
+        other = both[run.parameters["clip_start"], run.repetition]
+        np.testing.assert_array_equal(run.optimality, other.optimality)
+        np.testing.assert_array_equal(run.threshold, other.threshold)
+
+
+# What they cost
+
+
+def ledger_of(problem: fl.Problem, clip: fl.AdaptiveClip | float, rounds: int = 1, budget: fl.Budget = BUDGET) -> Any:
+    ledger = fl.ISRLDP(0.1, clip=clip).schedule(problem, budget, rounds).ledger
+    assert ledger is not None
+    return ledger
+
+
+def test_the_sampler_draws_a_pair_for_every_count() -> None:
+    ledger = ledger_of(rows_of(), fl.AdaptiveClip(early=10_000), 3)
+    # Of four numbers each release, and of one each count.
+    shift = max(ledger.sensitivity / math.sqrt(ledger.variances[0]), 1 / 200 / math.sqrt(ledger.count_variances[0]))
+    cost = sampler.cost(3 * 2 + 10_000, 1.0, 1e-4, shift)
+    assert ledger.sampler_epsilon == pytest.approx(2 * cost.log_ratio, rel=1e-12)
+    assert ledger.sampler_epsilon > 1.2 * 2 * sampler.cost(3 * 2, 1.0, 1e-4, shift).log_ratio
+
+
+def test_the_sampler_knows_how_far_a_sample_moves_a_count() -> None:
+    """In their deviations: a count that has all of the budget is moved as far as a gradient that has it."""
+    of_count, of_gradient = (
+        ledger_of(rows_of(), fl.AdaptiveClip(early=1, share=share), budget=fl.Budget(50.0, 1e-3))
+        for share in (1 - 1e-9, 1e-9)
+    )
+    assert np.max(of_count.sampler_epsilon) == pytest.approx(np.max(of_gradient.sampler_epsilon), rel=1e-3)
+
+
+def test_counts_are_raised_with_what_the_sampler_takes() -> None:
+    ledger = ledger_of(rows_of(), fl.AdaptiveClip(share=1 - 1e-9), budget=fl.Budget(1e-4, 1e-4))
+    assert np.all(np.asarray(ledger.spent_rho) < np.asarray(ledger.rho))
+    assert np.all(np.asarray(ledger.total_epsilon) <= 1e-4)
+
+
+def test_rounding_of_counts_and_of_quotients_is_counted() -> None:
+    """A share is a product, and a release is over the threshold first: each is rounded once more, in both worlds."""
+    problem, unit = rows_of(), 2.0**-53
+    ledger, fixed = ledger_of(problem, "adaptive"), ledger_of(problem, 1.0)  # type: ignore[arg-type]
+    assert ledger.count_sensitivity >= 1 / 200 + 2 * unit
+    more = ledger.sensitivities.arithmetic - fixed.sensitivities.arithmetic
+    assert more.min() >= 2 * unit
+    assert ledger.sensitivities.query == pytest.approx(fixed.sensitivities.query, rel=1e-15)
+
+
+def test_settings_of_one_problem_keep_their_own_shares() -> None:
+    """What they have in common is computed once, and is not what counts leave of the budget."""
+    terms = Terms(rows_of(), BUDGET)
+    methods: list[Method] = [fl.ISRLDP(0.1, clip=fl.AdaptiveClip(share=share)) for share in (0.05, 0.9, 0.05)]
+    ledgers = [method.outline(terms, 20).complete().ledger for method in methods]
+    for ledger, share in zip(ledgers, (0.05, 0.9, 0.05), strict=True):
+        assert ledger is not None
+        assert ledger.spent_share <= 1
+        assert ledger.spent_rho == pytest.approx(BUDGET.rho, rel=1e-6)
+        assert ledger.count_rho == pytest.approx(share * BUDGET.rho, rel=1e-6)
+
+
+def test_workers_spend_their_own_budgets_on_counts() -> None:
+    budget = fl.Budget(np.array([1.0, 4.0, 0.5, 2.0]), 1e-4)
+    ledger = ledger_of(rows_of(), fl.AdaptiveClip(share=0.3), 20, budget)
+    assert ledger.count_rho == pytest.approx(0.3 * budget.rho_of_workers(4), rel=1e-6)
+    by_hand = [sum(1 / 200**2 / (2 * factor * v) for v in ledger.count_variances) for factor in ledger.count_factors]
+    assert ledger.count_rho == pytest.approx(np.array(by_hand), rel=1e-6)
+    assert math.isclose(ledger.spent_share, 1.0, rel_tol=1e-6)

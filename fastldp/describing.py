@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -41,7 +42,11 @@ def plain(value: Any) -> Any:
 
 
 def section(values: Any) -> str:
-    """The canonical text of a part of the parameters, in which 1.0 is 1."""
+    """The canonical text of a part of the parameters, in which 1.0 is 1, and a number that JSON lacks is a word.
+
+    >>> section({"bound": float("inf"), "weight": 1.0})
+    '{"bound":"inf","weight":1}'
+    """
     return canonical(_counted(values))
 
 
@@ -51,9 +56,11 @@ def canonical(parameters: Any) -> str:
 
 
 def _counted(value: Any) -> Any:
-    """1.0 as 1, for a specification may have either."""
+    """1.0 as 1, for a specification may have either; and what is not finite by its name."""
     if isinstance(value, dict):
         return {key: _counted(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_counted(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -225,7 +225,8 @@ class Solution:
             # Of the repetitions that came this far.
             there = ~np.isnan(self.consensus[:, k])
             if there.any():
-                cells = [column.shown(column.values[there, row]) for column in columns]
+                with np.errstate(over="ignore", invalid="ignore"):  # of runs that went far
+                    cells = [column.shown(column.values[there, row]) for column in columns]
                 rows.append([f"{self.rounds[k]:,}", *cells])
         return columns, rows
 

@@ -11,6 +11,7 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
+from fastldp.errors import ArgumentError
 from fastldp.kernels import clipping
 from fastldp.kernels.release import PUBLIC
 from fastldp.methods import Method
@@ -232,3 +233,84 @@ def test_workers_spend_their_own_budgets_on_counts() -> None:
     by_hand = [sum(1 / 200**2 / (2 * factor * v) for v in ledger.count_variances) for factor in ledger.count_factors]
     assert ledger.count_rho == pytest.approx(np.array(by_hand), rel=1e-6)
     assert math.isclose(ledger.spent_share, 1.0, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("start", [0.05, 1.0, 30.0])
+@pytest.mark.parametrize("allocation", ["planned", "dynamic", "static"])
+def test_plans_spend_the_budget_wherever_the_threshold_starts(start: float, allocation: str) -> None:
+    """A plan is of the noise at the start, and the run's of its noise in units of the threshold."""
+    method = fl.PrimalDual("planned", allocation, clip=fl.AdaptiveClip(start=start, share=0.3))
+    ledger = method.schedule(rows_of(), BUDGET, 400).ledger
+    assert ledger is not None
+    assert ledger.spent_rho == pytest.approx(BUDGET.rho, rel=1e-6)
+    by_hand = np.sum((2 / (4 * 50)) ** 2 / (2 * ledger.variances))
+    assert by_hand == pytest.approx(0.7 * BUDGET.rho, rel=1e-6)
+
+
+def test_rounds_are_planned_for_half_of_the_start_and_what_counts_leave() -> None:
+    problem, budget, share = rows_of(4000), fl.Budget(5.0, 1e-5), 0.6
+    left = fl.Budget(float(fl.privacy.epsilon_of((1 - share) * budget.rho, 1e-5, "zcdp")), 1e-5)
+    method = fl.PrimalDual("planned", "planned", clip=fl.AdaptiveClip(start=0.6, share=share, factor=0.8))
+    facts = fl.Facts([1000] * 4, 4, 0.3, 0.1, radius=2 * 0.3 / 0.8)
+    prior = fl.Prior(norm=0.11 * 4 ** (1 / 3) * (facts.bend / 0.1) ** 0.25 / np.sqrt(facts.bend))
+    fewest = fl.plan(facts, left, prior=prior).smallest_rounds
+    assert 100 < fewest < 20_000
+    assert method.planned_rounds(problem, budget) == pytest.approx(fewest, rel=0.01)
+    assert abs(fl.plan(facts, budget, prior=prior).smallest_rounds / fewest - 1) > 0.02
+
+
+def test_what_is_read_off_the_data_beside_the_threshold_is_said() -> None:
+    def read(problem: fl.Problem, method: Any) -> str:
+        ledger = method.schedule(problem, BUDGET, 500).ledger
+        assert ledger is not None
+        return str(ledger.read_off_data)
+
+    clip: Any = "adaptive"
+    for method in (fl.PrimalDual("planned", "planned", "exact", clip), fl.ISRLDP("planned", clip, prior="exact")):
+        assert read(rows_of(), method) == "the prior"
+    squared = rows_of(loss="squared")
+    assert read(squared, fl.PrimalDual(0.1, clip=clip)) == "the strong convexity"
+    assert read(squared, fl.PrimalDual(0.1, "static", clip=clip)) == ""
+    assert read(rows_of(), fl.PrimalDual(0.1, clip=clip)) == ""
+    assert read(rows_of(), fl.PrimalDual(clip=clip)) == "the step"
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared", fl.Huber(0.5), fl.SmoothedHinge(0.5)], ids=str)
+@pytest.mark.parametrize("weighting", ["uniform", "rows"])
+def test_other_data_of_the_same_shape_have_the_same_schedule(loss: Any, weighting: str) -> None:
+    """Where the ledger says that nothing is read: steps, rounds, noise, and where thresholds may go."""
+    rng, found = np.random.default_rng(4), []
+    budget = fl.Budget(np.array([1.0, 3.0, 2.0]), 1e-5)
+    for scale in (1.0, 300.0):
+        A = scale * rng.standard_normal((120, 3))
+        b = np.where(rng.random(120) < 0.3, 1.0, -1.0)
+        problem = fl.Problem(A, b, workers=[0] * 20 + [1] * 60 + [2] * 40, loss=loss, l2=0.1, weighting=weighting)
+        for method in (fl.PrimalDual("planned", "planned", clip="adaptive"), fl.ISRLDP("planned", clip="adaptive")):
+            schedule = method.schedule(problem, budget, 50)
+            assert schedule.ledger is not None
+            assert schedule.ledger.read_off_data == ""
+            assert schedule.adapting is not None
+            sigma = (*schedule.deviations, *schedule.factors, *schedule.adapting.variances, *schedule.adapting.factors)
+            steps = schedule.step, *schedule.adapting.knots, *schedule.adapting.paces, *schedule.adapting.limits
+            found.append((method.planned_rounds(problem, budget), *steps, schedule.adapting.factor, *sigma))
+    assert found[:2] == found[2:]
+
+
+def test_starts_that_the_precision_does_not_hold_are_named() -> None:
+    with pytest.raises(ArgumentError, match=r"^start = 1e\+30.*float32"):
+        fl.ISRLDP(0.1, clip=fl.AdaptiveClip(start=1e30)).schedule(rows_of(dtype="float32"), BUDGET, 50)
+
+
+def test_networks_that_nothing_can_be_planned_for() -> None:
+    """Said of the problem, with what to give; not of a threshold that nobody gave."""
+    images, digits = np.random.default_rng(0).random((40, 9)), np.arange(40) % 3
+    network = fl.MLP(images, digits, hidden=4, workers=2)
+    with pytest.raises(ArgumentError, match=r"^problem = MLP.*give rounds=, and algorithm=PrimalDual\(step=0.2\)"):
+        fl.solve(network, BUDGET)
+
+
+def test_runs_that_went_far_have_a_summary() -> None:
+    """Whose squares overflow: of a threshold that no counts could bring near."""
+    method = fl.ISRLDP(0.1, clip=fl.AdaptiveClip(start=1e100))
+    run = fl.solve(rows_of(), BUDGET, rounds=50, algorithm=method, seed=1, repetitions=2)
+    assert "completed 50 rounds" in run.summary()

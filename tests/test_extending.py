@@ -514,3 +514,12 @@ def test_of_a_nan_minimum_and_maximum_take_the_second() -> None:
     for function in (minimum, maximum):
         assert np.isnan(function(1.0, np.nan))
         assert function(np.nan, 1.0) == 1.0
+
+
+def test_regularizers_without_a_bound_have_seeds() -> None:
+    """Keys are made of all parameters, and an infinite one is no number of JSON."""
+    A = np.random.default_rng(0).standard_normal((40, 4))
+    groups = fl.GroupL2(np.array([0, 0, 1, 1]), 0.01)
+    problem = fl.Problem(A, np.sign(A[:, 0]), workers=4, l2=0.1, regularizer=groups)
+    run = fl.solve(problem, fl.Budget(1.0, 1e-4), rounds=3, seed=1)
+    assert np.isfinite(run.x).all()

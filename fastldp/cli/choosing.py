@@ -94,7 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser, also: str = "") -> None:
         type=options.or_word(float, {ADAPTIVE: ADAPTIVE, NONE: NONE}),
         metavar="C",
         help="the norm each sample's gradient is clipped to: a number, adaptive (found by noisy counts) or none "
-        "(adaptive with a planned step and no public bound, else none)",
+        "(adaptive with a planned step, within a public bound where there is one; else none)",
     )
     _add_parameters(of_method, "--set", "method", "tail_average=100")
 

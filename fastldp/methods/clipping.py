@@ -114,7 +114,8 @@ def checked_clip(clip: Any) -> float | AdaptiveClip:
         return clip
     if isinstance(clip, str):
         if clip != ADAPTIVE:
-            raise ArgumentError("clip", clip, f'give a norm, "{ADAPTIVE}", or an AdaptiveClip(quantile=0.8)')
+            remedy = f'give a norm, "{ADAPTIVE}", or an AdaptiveClip(quantile=0.8), in TOML {{quantile = 0.8}}'
+            raise ArgumentError("clip", clip, f"{remedy}; leave it out for none")
         return AdaptiveClip()
     return threshold("clip", clip)
 

@@ -15,7 +15,6 @@ from fastldp.privacy.allocation import LARGEST_VARIANCE
 from fastldp.problems.composite import Composite
 from fastldp.problems.facts import Facts
 from fastldp.problems.prior import Prior
-from fastldp.problems.rows import called
 from fastldp.validation import real
 
 if TYPE_CHECKING:
@@ -107,8 +106,7 @@ class Outlook:
     def at(self, threshold: float) -> tuple[Facts, Prior, Array, Array, Way]:
         """What `planned` and `chosen` take."""
         # Gradients at the start are as long as the threshold was before it was multiplied.
-        with called("clip"):
-            facts = self.problem.facts_at(threshold, threshold / self.factor)
+        facts = self.problem.facts_at(threshold, threshold / self.factor)
         return facts, self.prior or Prior.of_facts(facts), self.rho, threshold * self.unit, self.way
 
     def plan(self, rounds: int, step: float | None, largest: float = LARGEST_VARIANCE) -> Plan:

@@ -189,10 +189,8 @@ class Composite(ABC):
 
     def facts_of_data(self) -> Facts:
         """The same with numbers read off the data where there are no public ones; says which in `read_off_data`."""
-        kind = type(self).__name__
-        raise ArgumentError(
-            "problem", self, f"how it bends is not known; plan neither step nor allocation of an {kind}"
-        )
+        remedy = "give rounds=, and algorithm=PrimalDual(step=0.2) or another with a step"
+        raise ArgumentError("problem", self, f"how it bends is not known, so that nothing can be planned; {remedy}")
 
     def facts_at(self, threshold: float, typical: float) -> Facts:
         """The same where nothing is known of the rows but the norm of gradients at zero, which are clipped so."""

@@ -414,7 +414,9 @@ class Problem(Composite):
         # Targets that are no labels are taken for ±1 too.
         slope = abs(float(self.loss.slope(np.zeros(1), np.ones(1))[0]))
         radius = typical / (slope or 1.0)
-        return Facts(self.sizes, self.d, threshold, self.l2, self.loss.curvature, radius, weighting=self.weighting)
+        given = self.sizes, self.d, threshold, self.l2, self.loss.curvature, radius
+        with called("clip"):
+            return Facts(*given, weighting=self.weighting)
 
     def exact_prior(self) -> Prior:
         start, x_star = self.regularizer.prox(np.zeros(self.d), 0.0), self.optimum()

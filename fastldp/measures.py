@@ -93,6 +93,9 @@ class Measures(Mapping[str, Array]):
     def __len__(self) -> int:
         return len(self._names)
 
+    def __repr__(self) -> str:
+        return f"Measures({', '.join(self._names)})"  # without computing them
+
     def __reduce__(self) -> tuple[Any, ...]:
         # What travels are the values, not the private data that gave them.
         return Measures.known, (dict(self),)

@@ -18,6 +18,7 @@ from fastldp.methods import Method
 from fastldp.methods.base import MOST_LOCAL_STEPS
 from fastldp.methods.schedule import Terms
 from fastldp.privacy import sampler
+from fastldp.sweeping import spec
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:the threshold of clipping", "ignore::fastldp.errors.NoiseWarning", "ignore::fastldp.errors.HorizonWarning"
@@ -314,3 +315,27 @@ def test_runs_that_went_far_have_a_summary() -> None:
     method = fl.ISRLDP(0.1, clip=fl.AdaptiveClip(start=1e100))
     run = fl.solve(rows_of(), BUDGET, rounds=50, algorithm=method, seed=1, repetitions=2)
     assert "completed 50 rounds" in run.summary()
+
+
+@pytest.mark.parametrize(
+    ("clip", "said"),
+    [
+        ("none", 'give a norm, "adaptive"'),
+        (fl.AdaptiveClip, r"an AdaptiveClip\(quantile=0.8\)"),
+        ({"quantile": 0.3}, r"an AdaptiveClip\(quantile=0.8\), in TOML {quantile = 0.8}; leave it out for none"),
+        ([0.5, 1.0], "leave it out for none"),
+        (0.0, "finite number > 0"),
+        (-1.0, "finite number > 0"),
+    ],
+)
+def test_what_clip_can_be_is_said_of_what_it_cannot(clip: Any, said: str) -> None:
+    with pytest.raises(ArgumentError, match=f"^clip = .*{said}"):
+        fl.ISRLDP(0.1, clip=clip)
+
+
+def test_specifications_write_thresholds_as_they_are_documented() -> None:
+    """A number, a word, and tables of what differs from the word, which an empty one is."""
+    written = {"[0.3, 'adaptive']": [0.3, fl.AdaptiveClip()], "{}": [fl.AdaptiveClip()]}
+    written["{quantile = 0.8, every = 50}"] = [fl.AdaptiveClip(quantile=0.8, every=50)]
+    for text, clips in written.items():
+        assert [setting.method.clip for setting in spec.read(PLANNED + text).settings] == clips

@@ -404,3 +404,8 @@ def test_sweeps_read_tables(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(text.replace('file = "d.csv"', 'synthetic = "ijcnn1"\nlabel = "sick"'))
     with pytest.raises(fl.errors.SpecError, match="label: only a .csv file has a column of labels"):
         fl.sweep(tmp_path / "s.toml", tmp_path / "none.h5", progress=False)
+
+
+def test_data_are_shown_in_a_line() -> None:
+    data = fl.datasets.synthetic("a6a", rows=2000)
+    assert repr(data) == "Dataset(synthetic a6a, 2,000 rows × 122 sparse)"

@@ -308,3 +308,11 @@ def test_what_cannot_fit_is_refused_before_it_is_tried(monkeypatch: pytest.Monke
         fl.solve(problem, rounds=1000, repetitions=100, record=fl.Every(1))
     with pytest.raises(TooLargeError, match="sparse"):
         fl.Problem(np.ones((100, 20)), np.ones(100), workers=1)
+
+
+def test_names_of_two_classes_become_numbers() -> None:
+    names = np.array(["well", "sick", "well", "well"])
+    with pytest.raises(DataError, match=r"as np.where\(b == 'well', 1.0, -1.0\)"):
+        fl.Problem(np.ones((4, 2)), names, workers=2)
+    with pytest.raises(DataError, match=r"give one real number a row$"):
+        fl.Problem(np.ones((4, 2)), np.array(["a", "b", "c", "a"]), workers=2)

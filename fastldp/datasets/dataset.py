@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from fastldp.errors import DataError
 
@@ -19,6 +20,10 @@ class Dataset:
     b: NDArray[np.float64]
     name: str
 
+    def __repr__(self) -> str:
+        rows, columns = self.A.shape
+        return f"Dataset({self.name}, {rows:,} rows × {columns:,} {'sparse' if sparse.issparse(self.A) else 'dense'})"
+
 
 @dataclass(frozen=True, eq=False)
 class Images:
@@ -27,6 +32,10 @@ class Images:
     images: NDArray[np.uint8]
     labels: NDArray[np.int64]
     name: str
+
+    def __repr__(self) -> str:
+        rows, pixels = self.images.shape
+        return f"Images({self.name}, {rows:,} images × {pixels:,})"
 
 
 def two_classes(labels: NDArray[np.float64], *, others: bool = False) -> NDArray[np.float64]:

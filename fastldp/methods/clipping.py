@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fastldp.errors import ArgumentError
 from fastldp.privacy.ledger import ADAPTIVE, UNIT_ROUNDOFF
 from fastldp.problems.composite import threshold
-from fastldp.validation import integer, real
+from fastldp.validation import integer, is_scalar, real
 
 Array = NDArray[np.float64]
 
@@ -112,11 +112,11 @@ def checked_clip(clip: Any) -> float | AdaptiveClip:
     """A norm, or how it adapts."""
     if isinstance(clip, AdaptiveClip):
         return clip
-    if isinstance(clip, str):
-        if clip != ADAPTIVE:
-            remedy = f'give a norm, "{ADAPTIVE}", or an AdaptiveClip(quantile=0.8), in TOML {{quantile = 0.8}}'
-            raise ArgumentError("clip", clip, f"{remedy}; leave it out for none")
+    if isinstance(clip, str) and clip == ADAPTIVE:
         return AdaptiveClip()
+    if not is_scalar(clip) or isinstance(clip, str):
+        remedy = f'give a norm, "{ADAPTIVE}", or an AdaptiveClip(quantile=0.8), in TOML {{quantile = 0.8}}'
+        raise ArgumentError("clip", clip, f"{remedy}; leave it out for none")
     return threshold("clip", clip)
 
 

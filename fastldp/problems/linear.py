@@ -22,6 +22,7 @@ from fastldp.problems.held_out import HeldOut, held_out
 from fastldp.problems.optimum import certified_optimum
 from fastldp.problems.prior import Prior
 from fastldp.problems.rows import (
+    called,
     checked_labels,
     checked_matrix,
     digest_of,

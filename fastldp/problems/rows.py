@@ -88,8 +88,14 @@ def _norms(rows: Any) -> Vector:
     return np.sqrt(np.asarray(squares.sum(axis=1), dtype=np.float64).ravel())
 
 
+def _named(b: ArrayLike) -> str:
+    """How names of two classes become numbers."""
+    names = np.unique(np.asarray(b)) if np.asarray(b).dtype.kind == "U" else np.zeros(0)
+    return f", as np.where(b == {str(names[1])!r}, 1.0, -1.0)" if names.size == 2 else ""
+
+
 def checked_labels(b: ArrayLike, loss: Loss) -> Vector:
-    labels = reals("b", b, "give one real number a row", DataError)
+    labels = reals("b", b, f"give one real number a row{_named(b)}", DataError)
     if labels.ndim != 1:
         raise DataError("b", b, f"give one number a row; its shape is {labels.shape}")
     if not np.isfinite(labels).all():

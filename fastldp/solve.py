@@ -51,8 +51,8 @@ FEWER_ROUNDS = f"give a whole number from 1 to {MOST_ROUNDS:,}"
 ARRAYS_OF_ROUNDS = 6
 # A worker whose noise has more than so many times the variance of the others' median is warned of.
 MOST_DOMINANCE = 10.0
-# A threshold that went so much of the way that its counts could carry it was hardly there.
-ARRIVED = 0.5
+# A threshold that went so much of the way that its counts could carry it was hardly there: it stops at the quantile.
+ARRIVED = 0.8
 
 
 def solve(
@@ -239,12 +239,14 @@ def warn_of_thresholds(runs: Runs) -> None:
         return
     start, before = adapting.limits.start, adapting.factor if adapting.clip.early else 1.0
     with np.errstate(invalid="ignore"):
-        moved = np.abs(np.log(runs.threshold[:, -1] / (start * before)))
-    far = np.flatnonzero((moved > ARRIVED * adapting.reach) & (runs.threshold[:, -1] < adapting.limits.most))
+        moved = np.log(runs.threshold[:, -1] / (start * before))
+    reach = np.where(moved < 0, *adapting.reach)
+    far = np.flatnonzero((np.abs(moved) > ARRIVED * reach) & (runs.threshold[:, -1] < adapting.limits.most))
     if 2 * far.size >= len(moved):
+        most = float(np.exp(reach[far].max()))
         warnings.warn(
             f"the threshold of clipping was still on its way in {far.size} of {len(moved)} repetitions: "
-            f"{adapting.counts} counts with so much noise move it by a factor of {np.exp(adapting.reach):.3g} at most; "
+            f"{adapting.counts} counts with so much noise move it by a factor of {most:.3g} at most; "
             f"give AdaptiveClip(start=...) nearer to the norms of the gradients than {start:g}, scale the features, or "
             "give counts a larger share=",
             ClippingWarning,

@@ -11,7 +11,7 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
-from fastldp.errors import ArgumentError
+from fastldp.errors import ArgumentError, ClippingWarning
 from fastldp.kernels import clipping
 from fastldp.kernels.release import PUBLIC
 from fastldp.methods import Method
@@ -250,7 +250,7 @@ def test_plans_spend_the_budget_wherever_the_threshold_starts(start: float, allo
 
 def test_rounds_are_planned_for_half_of_the_start_and_what_counts_leave() -> None:
     problem, budget, share = rows_of(4000), fl.Budget(5.0, 1e-5), 0.6
-    left = fl.Budget(float(fl.privacy.epsilon_of((1 - share) * budget.rho, 1e-5, "zcdp")), 1e-5)
+    left = fl.Budget(float(fl.privacy.epsilon_of((1 - share) * float(np.max(budget.rho)), 1e-5, "zcdp")), 1e-5)
     method = fl.PrimalDual("planned", "planned", clip=fl.AdaptiveClip(start=0.6, share=share, factor=0.8))
     facts = fl.Facts([1000] * 4, 4, 0.3, 0.1, radius=2 * 0.3 / 0.8)
     prior = fl.Prior(norm=0.11 * 4 ** (1 / 3) * (facts.bend / 0.1) ** 0.25 / np.sqrt(facts.bend))
@@ -338,4 +338,23 @@ def test_specifications_write_thresholds_as_they_are_documented() -> None:
     written = {"[0.3, 'adaptive']": [0.3, fl.AdaptiveClip()], "{}": [fl.AdaptiveClip()]}
     written["{quantile = 0.8, every = 50}"] = [fl.AdaptiveClip(quantile=0.8, every=50)]
     for text, clips in written.items():
-        assert [setting.method.clip for setting in spec.read(PLANNED + text).settings] == clips
+        methods: list[Any] = [setting.method for setting in spec.read(PLANNED + text).settings]
+        assert [method.clip for method in methods] == clips
+
+
+@pytest.mark.filterwarnings("error:the threshold of clipping")
+@pytest.mark.parametrize(("quantile", "norm"), [(0.5, 1e4), (0.9, 1e-1), (0.9, 1e5), (0.2, 1e-4)])
+def test_thresholds_that_found_the_quantile_are_not_said_to_be_on_their_way(quantile: float, norm: float) -> None:
+    """However far that was from their start; and they are where counts could not carry them, down as up."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((2000, 4))
+    A *= norm * rng.uniform(0.5, 1.5, (2000, 1)) / np.linalg.norm(A, axis=1, keepdims=True)
+    problem = fl.Problem(A, np.where(A[:, 0] > 0, 1.0, -1.0), workers=4, l2=0.1 * norm**2)
+    method = fl.ISRLDP(1e-9 / norm**2, clip=fl.AdaptiveClip(quantile=quantile, factor=1.0))
+    given: dict[str, Any] = {"rounds": 5, "repetitions": 4, "seed": 0}
+    run = fl.solve(problem, fl.Budget(20.0, 1e-5), algorithm=method, **given)
+    assert run.thresholds is not None
+    np.testing.assert_allclose(run.thresholds[:, -1], np.quantile(problem.row_norms / 2, quantile), rtol=0.3)
+    early = fl.ISRLDP(1e-9 / norm**2, clip=fl.AdaptiveClip(quantile=quantile, factor=1.0, early=2, rate=0.4))
+    with pytest.warns(ClippingWarning, match="still on its way in 4 of 4"):
+        fl.solve(problem, fl.Budget(20.0, 1e-5), algorithm=early, **given)

@@ -516,10 +516,22 @@ def test_of_a_nan_minimum_and_maximum_take_the_second() -> None:
         assert function(np.nan, 1.0) == 1.0
 
 
-def test_regularizers_without_a_bound_have_seeds() -> None:
+def test_regularizers_without_a_bound_have_seeds(tmp_path: Path) -> None:
     """Keys are made of all parameters, and an infinite one is no number of JSON."""
     A = np.random.default_rng(0).standard_normal((40, 4))
     groups = fl.GroupL2(np.array([0, 0, 1, 1]), 0.01)
     problem = fl.Problem(A, np.sign(A[:, 0]), workers=4, l2=0.1, regularizer=groups)
     run = fl.solve(problem, fl.Budget(1.0, 1e-4), rounds=3, seed=1)
     assert np.isfinite(run.x).all()
+    text = f"""
+rounds = 3
+repetitions = 1
+seed = 1
+data.synthetic = "ijcnn1"
+data.rows = 40
+problem.workers = 4
+problem.regularizer = {{name = "GroupL2", groups = [{[0] * 21 + [1]}], weight = 0.01}}
+method = [{{step = 0.1}}]
+"""
+    (found,) = swept(text, tmp_path / "runs.h5")
+    assert found.parameters["regularizer_bound"] == "inf"

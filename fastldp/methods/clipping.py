@@ -189,9 +189,10 @@ class Adapting:
         return found
 
     @property
-    def reach(self) -> float:
-        """How far ln C goes at most, but for noise: where all counts say the same."""
-        return float(self._in_order.sum()) * max(self.clip.quantile, 1 - self.clip.quantile)
+    def reach(self) -> tuple[float, float]:
+        """How far ln C goes down and up at most, but for noise: where all samples are within C, and where none is."""
+        total = float(self._in_order.sum())
+        return total * (1 - self.clip.quantile), total * self.clip.quantile
 
     @property
     def counts(self) -> int:

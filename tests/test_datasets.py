@@ -408,4 +408,5 @@ def test_sweeps_read_tables(tmp_path: Path) -> None:
 
 def test_data_are_shown_in_a_line() -> None:
     data = fl.datasets.synthetic("a6a", rows=2000)
-    assert repr(data) == "Dataset(synthetic a6a, 2,000 rows × 122 sparse)"
+    assert repr(data) == "Dataset(synthetic a6a, 2,000 × 122 sparse)"
+    assert repr(fl.datasets.Dataset(np.ones(3), np.ones(3), "mine")) == "Dataset(mine, 3 dense)"

@@ -21,8 +21,9 @@ class Dataset:
     name: str
 
     def __repr__(self) -> str:
-        rows, columns = self.A.shape
-        return f"Dataset({self.name}, {rows:,} rows × {columns:,} {'sparse' if sparse.issparse(self.A) else 'dense'})"
+        # Of files it is whatever these have.
+        shape = " × ".join(f"{size:,}" for size in np.shape(self.A))
+        return f"Dataset({self.name}, {shape} {'sparse' if sparse.issparse(self.A) else 'dense'})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +35,7 @@ class Images:
     name: str
 
     def __repr__(self) -> str:
-        rows, pixels = self.images.shape
-        return f"Images({self.name}, {rows:,} images × {pixels:,})"
+        return f"Images({self.name}, {' × '.join(f'{size:,}' for size in np.shape(self.images))})"
 
 
 def two_classes(labels: NDArray[np.float64], *, others: bool = False) -> NDArray[np.float64]:

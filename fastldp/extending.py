@@ -98,7 +98,9 @@ def said_of(kind: type) -> Iterator[None]:
     except (TypeError, AttributeError) as error:
         if isinstance(error, ExtensionError):
             raise
-        raise ExtensionError(kind, f"a formula fails: {type(error).__name__}: {error}") from error
+        hint = "; self has the fields of a frozen dataclass, and run of a method what workers and server name"
+        known = hint if isinstance(error, AttributeError) else ""
+        raise ExtensionError(kind, f"a formula fails: {type(error).__name__}: {error}{known}") from error
 
 
 class _Unavailable:

@@ -6,7 +6,7 @@ other is of the margin z = aᵀx and the label b.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -79,7 +79,7 @@ class Loss(Extensible):
     @property
     def name(self) -> str:
         """What it is called."""
-        return repr(self)
+        return repr(self) if is_dataclass(self) else f"{type(self).__name__}()"
 
     def in_kernels(self) -> Vector:
         """The numbers that its formulas find in `self`."""

@@ -65,7 +65,7 @@ class Status:
             round_,
             f"diverged: the average model was not finite at round {round_:,} (repetition {which}); "
             f"take a smaller step than {step:g}, a bounded regularizer, a larger budget, or clip gradients: "
-            "gradient_bound= of the problem, clip= of a baseline or a network",
+            "gradient_bound= of the problem, clip= of the method or a network",
         )
 
     @classmethod

@@ -310,7 +310,10 @@ def unknown_name(self: Any, run: Any) -> None:
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ({"serve": unknown_name}, "a formula fails: AttributeError: .*'nowhere'"),
+        (
+            {"serve": unknown_name},
+            "a formula fails: AttributeError: .*'nowhere'; self has the fields of a frozen dataclass",
+        ),
         ({"serve": swapped}, "a formula leaves its array: .* have the worker first, 0 for the server"),
         ({"serve": branching}, "a formula has an `if` on a value"),
         ({"serve": returning}, "serve returns a value, which nobody takes"),

@@ -365,7 +365,7 @@ class Problem(Composite):
                 self.loss.name,
                 "its gradient grows without limit, so no noise makes it private; keep x in a bounded set "
                 "(regularizer=Box(...), BoxL1(...), L2Ball(...)), or clip: gradient_bound= of the problem, or "
-                "clip= of a baseline",
+                'clip="adaptive" of the method',
             )
         return bound
 

@@ -221,6 +221,12 @@ def test_a_prior_that_bends_more_than_the_facts_limits_the_step(largest: float) 
     assert made.error <= 1.0
 
 
+@pytest.mark.parametrize(("rounds", "said"), [(1, "1 round is few"), (2, "2 rounds are few")])
+def test_few_rounds_are_said(rounds: int, said: str) -> None:
+    with pytest.warns(HorizonWarning, match=f"^{said} for the plan"):
+        fl.plan(fl.Facts([100] * 4, 5, 1.0), BUDGET, rounds=rounds)
+
+
 @pytest.mark.parametrize(("local_steps", "server_step"), [(5, 50.0), (50, 10.0), (1, 3.0)])
 def test_planned_steps_of_the_server_do_not_overshoot(local_steps: int, server_step: float) -> None:
     problem, prior = quadratic(1)
@@ -435,7 +441,8 @@ def test_few_rounds_are_planned_at_the_limit_of_the_step_and_it_is_said_what_the
     best = fl.plan(facts(), BUDGET)
     limit, before = best.step, best.error
     for rounds in (best.rounds - 1, best.rounds // 2, best.rounds // 10, 1):
-        with pytest.warns(HorizonWarning, match=rf"^{rounds:,} rounds are few.*where {best.rounds:,} rounds") as told:
+        said = rf"^{rounds:,} round(s are| is) few.*where {best.rounds:,} rounds"
+        with pytest.warns(HorizonWarning, match=said) as told:
             made = fl.plan(facts(), BUDGET, rounds=rounds)
         assert (made.rounds, made.smallest_rounds) == (rounds, best.rounds)
         assert made.step == pytest.approx(limit, rel=1e-2)

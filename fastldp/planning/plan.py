@@ -298,8 +298,9 @@ def planned(
     start, noise = expected(modes, rate, (step * way.server_step) ** 2 * of_all / n * shape)
     if short:
         left, reached = (start + noise) / prior.norm**2, float(found.error.min()) / prior.norm**2
+        are = "round is" if rounds == 1 else "rounds are"
         warnings.warn(
-            f"{rounds:,} rounds are few for the plan, whose step is held at its limit of {limit:.4g}: it expects to "
+            f"{rounds:,} {are} few for the plan, whose step is held at its limit of {limit:.4g}: it expects to "
             f"leave {left:.3g} of the error at the start, where {fewest:,} rounds or more would leave {reached:.3g}",
             HorizonWarning,
             stacklevel=3,

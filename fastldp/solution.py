@@ -25,6 +25,8 @@ from fastldp.privacy.statement import SECRET
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from fastldp.reporting import Page
+
 Array = NDArray[np.float64]
 
 FORMAT, FORMER = "fastldp solution 2", "fastldp solution 1"
@@ -271,6 +273,26 @@ class Solution:
         from fastldp.figures import plot_solution
 
         return plot_solution(self, ax, label=label, measure=measure)
+
+    def report(self, path: str | os.PathLike[str] | None = None, *, title: str = "") -> Page:
+        """Errors, promise and origin as one page to open in a browser, without the seed.
+
+        Parameters
+        ----------
+        path : path, optional
+            An HTML file to write it to.
+        title : str
+            Over the page.
+
+        Returns
+        -------
+        Page
+            With its text, `html`, and `save(path)`; notebooks show it.
+        """
+        from fastldp.reporting import solutions
+        from fastldp.reporting.page import made
+
+        return made(solutions.report_of(self, title), path)
 
     def save(self, path: str | os.PathLike[str], *, keep_seed: bool = False) -> None:
         """Write everything but the seed to one .npz file, whole or not at all; `fastldp.load` reads it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ from fastldp.validation import integer, real
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from fastldp.reporting import Page
 
 Array = NDArray[np.float64]
 
@@ -128,6 +131,26 @@ class Audit:
         arrays = {"edges": self.edges.tolist(), "counts": self.counts.tolist()}
         lists = {"findings": list(self.findings), "unseen": list(self.unseen)}
         return flat | arrays | lists | {"passed": self.passed}
+
+    def report(self, path: str | os.PathLike[str] | None = None, *, title: str = "") -> Page:
+        """What was shown, what is claimed and what could not have been seen, as one page to open in a browser.
+
+        Parameters
+        ----------
+        path : path, optional
+            An HTML file to write it to.
+        title : str
+            Over the page.
+
+        Returns
+        -------
+        Page
+            With its text, `html`, and `save(path)`; notebooks show it.
+        """
+        from fastldp.reporting import audits
+        from fastldp.reporting.page import made
+
+        return made(audits.report_of(self, title), path)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The losses under either input, with what Gaussian releases predict.

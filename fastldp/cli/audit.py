@@ -12,7 +12,7 @@ import numpy as np
 import fastldp as fl
 from fastldp.bars import is_watched
 from fastldp.cli import choosing, options
-from fastldp.cli.writing import drawn, require_picture
+from fastldp.cli.writing import drawn, require_picture, require_writable, written
 from fastldp.datasets.dataset import Dataset
 from fastldp.validation import integer
 
@@ -22,6 +22,7 @@ examples:
   fastldp audit                                      a hundred thousand transcripts of either input
   fastldp audit --details                            with what was measured, and what could not have been seen
   fastldp audit --transcripts 1000000 --plot loss.png
+  fastldp audit --report audit.html                  a page to open in a browser
   fastldp audit --epsilon 4 --accounting gdp --allocation static --rounds 20 --workers 5 --features 10
   fastldp audit --method ISRLDP --step 0.5 --set clip=0.5      another method, or module:Class of your own
   fastldp audit --data mine.csv --label sick --rows 200 --transcripts 5000 --epsilon 4      your own data
@@ -51,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--transcripts", type=int, default=100_000, help="of each input (%(default)s)")
     parser.add_argument("--confidence", type=float, default=0.95, help="of the ε that is shown (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of random data and noise (%(default)s)")
-    options.add(parser, "--jobs", "--plot", "--details", "--json")
+    options.add(parser, "--jobs", "--plot", "--report", "--details", "--json")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
             integer(name, getattr(arguments, name), "give a whole number ≥ 1", at_least=1)
     integer("seed", arguments.seed, "give a whole number ≥ 0", at_least=0)
     require_picture("plot", arguments.plot)
+    require_writable("report", arguments.report)
     budget = fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting)
     found = fl.audit(
         _problem(arguments),
@@ -77,6 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(f"\n{found.summary() if arguments.details else found}\n")
     kept = arguments.plot is None or drawn(arguments.plot, found.plot(), quiet=arguments.json)
+    if arguments.report is not None:
+        kept &= written("report", arguments.report, found.report, quiet=arguments.json)
     return 0 if found.passed and kept else 1
 
 

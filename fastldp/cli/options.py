@@ -16,6 +16,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--accounting": {"choices": METHODS, "default": "zcdp", "help": "paper's or exact (%(default)s)"},
     "--jobs": {"type": int, "help": "cores to use (all)"},
     "--plot": {"type": Path, "metavar": "FILE", "help": "write a picture: .png, .pdf or .svg"},
+    "--report": {"type": Path, "metavar": "FILE", "help": "write a page for browsers: .html"},
     "--details": {"action": "store_true", "help": "print all there is to say"},
     "--json": {"action": "store_true", "help": "print JSON instead of text"},
 }

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import ast
 from pathlib import Path
-from typing import Any
 
-import fastldp as fl
+from fastldp.cli.conditions import chosen
 from fastldp.cli.writing import drawn, require_picture
 from fastldp.sweeping.reading import MEASURES
 
@@ -39,23 +37,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or arguments.results.with_suffix(".png")
     require_picture("out", out)
-    chosen = fl.results(arguments.results).where(**dict(_condition(text) for text in arguments.where))
-    if not len(chosen):
-        raise fl.errors.ArgumentError("where", arguments.where, "no run of the file is like that")
-    x = arguments.x or ("rounds" if "rounds" in chosen.varying else "round")
-    axes = chosen.plot(x=x, by=arguments.by, over=arguments.over, measure=arguments.measure)
-    axes.set_title(arguments.title or ", ".join(str(name) for name in chosen.parameters["data"]))
+    found = chosen(arguments.results, arguments.where)
+    x = arguments.x or ("rounds" if "rounds" in found.varying else "round")
+    axes = found.plot(x=x, by=arguments.by, over=arguments.over, measure=arguments.measure)
+    axes.set_title(arguments.title or ", ".join(str(name) for name in found.parameters["data"]))
     if arguments.table:
-        print(chosen.summary())
+        print(found.summary())
     return 0 if drawn(out, axes) else 1
-
-
-def _condition(text: str) -> tuple[str, Any]:
-    """NAME=VALUE, with VALUE a number, a truth value, None, or a text."""
-    name, sign, value = text.partition("=")
-    if not sign:
-        raise fl.errors.ArgumentError("where", text, "write it as NAME=VALUE, such as rounds=4000")
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, value

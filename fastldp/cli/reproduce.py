@@ -26,7 +26,8 @@ examples:
   fastldp reproduce fig3                      the network on MNIST, not part of all: it takes half an hour
   fastldp reproduce planner                   beyond the paper: the planner against the paper's step and a search
 Every experiment is a recipe in TOML, run by fastldp sweep: the folder has the specification, the results (.h5), the
-points of the curves (.csv), the pictures (.png, .pdf) and the verdicts. Stopped, the same command goes on. table1 takes
+points of the curves (.csv), the pictures (.png, .pdf), the verdicts, and a page with all of it to open in a browser
+(fig1.html). Stopped, the same command goes on. table1 takes
 its errors from both figures, whose runs it makes where the folder has none.
 exit code: 0 when all was made, whatever the verdicts say; 1 for an error, 2 for a wrong call, 130 after Ctrl-C
 """
@@ -48,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.jobs is not None:
         integer("--jobs", arguments.jobs, "give a number of cores ≥ 1", at_least=1)
     # Loaded now, for they draw: matplotlib takes a while.
+    from fastldp.reporting.reproductions import report_of
     from fastldp.reproduction import EXPERIMENTS, verdicts
     from fastldp.reproduction.experiment import Place, Stopped
 
@@ -60,10 +62,11 @@ def run(arguments: argparse.Namespace) -> int:
     place = Place(folder, arguments.quick, synthetic, arguments.jobs, progress=True)
     began = time.perf_counter()
     found, notes = [], []
+    judged: dict[str, list[verdicts.Verdict]] = {}
     try:
         for name in ALL if arguments.what == "all" else [arguments.what]:
             experiment = EXPERIMENTS[name](place)
-            made = experiment.run()
+            made = judged[name] = experiment.run()
             text = verdicts.markdown(made) + "".join(f"\n{note}.\n" for note in experiment.notes)
             (folder / f"{name}-verdicts.md").write_text(text, encoding="utf-8")
             found += made
@@ -71,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     except Stopped as stopped:
         print(f"fastldp: {stopped}", file=sys.stderr)
         return 130
+    report_of(folder, judged, notes, quick=arguments.quick).save(folder / f"{arguments.what}.html")
     if arguments.json:
         print(json.dumps([verdict._asdict() for verdict in found]))
         return 0

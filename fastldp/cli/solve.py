@@ -57,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=seed, default=0, help="of the noise, or os: a key that nobody knows or can repeat (%(default)s)"
     )
     options.add(parser, "--jobs", "--plot")
+    options.add(parser, "--report")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write everything, for fastldp.load")
     parser.add_argument("--keep-seed", action="store_true", help="save it too: the file is then yours alone to read")
     options.add(parser, "--details", "--json")
@@ -65,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     require_picture("plot", arguments.plot)
     require_writable("save", arguments.save)
+    require_writable("report", arguments.report)
     budget, method = fl.Budget(arguments.epsilon, arguments.delta, arguments.accounting), choosing.method_of(arguments)
     data, test = choosing.tested(choosing.data_of(arguments), arguments)
     problem = choosing.problem_of(arguments, data, test)
@@ -89,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{reporting.report(solution, problem, method, data.name)}\n")
     kept = _written(arguments, solution, problem, data.name)
     if solution.status.ok and not (arguments.json or arguments.details):
-        between = "\n" if arguments.plot or arguments.save else ""
+        between = "\n" if arguments.plot or arguments.save or arguments.report else ""
         print(f"{between}{reporting.following(arguments.words)}")
     if not solution.status.ok:
         print(f"fastldp: {solution.status.message}", file=sys.stderr)
@@ -125,6 +127,8 @@ def _written(arguments: argparse.Namespace, solution: fl.Solution, problem: fl.P
     kept = []
     if arguments.plot:
         kept.append(drawn(arguments.plot, reporting.picture(solution, problem, name), quiet=arguments.json))
+    if arguments.report:
+        kept.append(written("report", arguments.report, solution.report, quiet=arguments.json))
     if arguments.save:
         save = partial(solution.save, keep_seed=arguments.keep_seed)
         kept.append(written("results", arguments.save, save, quiet=arguments.json))

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from xarray import Dataset
 
+    from fastldp.reporting import Page
+
 Array = NDArray[np.float64]
 
 MEASURES = ("optimality", *RECORDED)
@@ -501,6 +503,26 @@ class Results:
         from fastldp.sweeping.drawing import plot_results
 
         return plot_results(self, ax, x=x, by=by, over=over, measure=measure, label=label)
+
+    def report(self, path: str | os.PathLike[str] | None = None, *, title: str = "") -> Page:
+        """All there is to say of these runs as one page to open in a browser, which loads nothing from elsewhere.
+
+        Parameters
+        ----------
+        path : path, optional
+            An HTML file to write it to. One that names the seed of noise is its owner's alone to read.
+        title : str
+            Over the page; what the specification says, or the name of the file, where it is not given.
+
+        Returns
+        -------
+        Page
+            With its text, `html`, and `save(path)`; notebooks show it.
+        """
+        from fastldp.reporting.page import made
+        from fastldp.reporting.sweeps import report_of
+
+        return made(report_of(self, title), path)
 
     def digest(self) -> str:
         """A digest of everything but wall times, machines and versions: equal for equal results.

@@ -1,0 +1,80 @@
+"""The report of a reproduction: the curves of each figure, the claims about it, and what became of them."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fastldp.reporting.page import Code, Page, Section, Table, Words, curves
+from fastldp.reproduction.verdicts import UNDECIDED, Verdict
+
+TITLES = {
+    "fig1": "Figure 1",
+    "fig2": "Figure 2",
+    "fig3": "Figure 3",
+    "table1": "Table 1",
+    "planner": "The planner",
+}
+# What may stand at the end of the names of curves, and is a picture of its own then.
+APART = ", "
+
+
+def report_of(folder: Path, found: Mapping[str, Sequence[Verdict]], notes: Sequence[str], *, quick: bool) -> Page:
+    """The page about experiments that were made in this folder, with the verdicts of each."""
+    verdicts = [verdict for some in found.values() for verdict in some]
+    counts = Counter(verdict.word for verdict in verdicts)
+    trial = [Words("A quick trial: horizons too short for the paper's claims to show.", note=True)] if quick else []
+    sections = [Section(TITLES[name], _experiment(folder, name, some)) for name, some in found.items()]
+    remarks: list[Any] = [*trial, *(Words(f"{note}.") for note in notes)]
+    if counts["undecided"]:
+        remarks.append(Words(f"{UNDECIDED[0].upper()}{UNDECIDED[1:]}."))
+    return Page(
+        kind="Report of a reproduction",
+        title="The paper's claims, and what became of them",
+        lead=", ".join(TITLES[name] for name in found) + f", made in {folder.name}",
+        tiles=[(word, f"{counts[word]:,}", "") for word in ("held", "did not hold", "undecided")],
+        sections=[
+            *sections,
+            Section("What to know", remarks),
+            Section("How to make it again", _again(folder, [*found], quick=quick)),
+        ],
+    )
+
+
+def _experiment(folder: Path, name: str, verdicts: Sequence[Verdict]) -> list[Any]:
+    rows = [[verdict.where, verdict.claim, verdict.measured, verdict.word] for verdict in verdicts]
+    blocks: list[Any] = []
+    if (path := folder / f"{name}.csv").exists():
+        blocks += _pictures(path)
+    if (path := folder / f"{name}.txt").exists():
+        blocks.append(Code(path.read_text(encoding="utf-8"), "The table as it was printed"))
+    return [*blocks, Table(["of", "claim", "measured", "verdict"], rows)] if rows else blocks
+
+
+def _pictures(path: Path) -> list[Any]:
+    """The curves of a file of points: means with one standard deviation."""
+    with path.open(newline="", encoding="utf-8") as file:
+        points = [*csv.DictReader(file)]
+    series: dict[tuple[str, str], dict[str, Any]] = {}
+    along = any(point["round"] != point["rounds"] for point in points)
+    for point in points:
+        key = point["series"], point["rounds"] if along else ""
+        name = f"{key[0]}, T = {int(key[1]):,}" if along else key[0]
+        one = series.setdefault(key, {"name": name, "x": [], "y": [], "error": [], "runs": []})
+        one["x"].append(int(point["round"]))
+        one["y"].append(float(point["mean"]))
+        one["error"].append(float(point["std"]))
+        one["runs"].append(int(point["runs"]))
+    accuracies = all(0 <= value <= 1 for one in series.values() for value in one["y"])
+    x = "round" if along else "rounds T"
+    return [curves([*series.values()], x, "accuracy" if accuracies and along else "error", log_y=not accuracies)]
+
+
+def _again(folder: Path, names: Sequence[str], *, quick: bool) -> list[Any]:
+    commands = "\n".join(f"fastldp reproduce {name}{' --quick' * quick}" for name in names)
+    specs = sorted(path for path in folder.glob("*.toml"))
+    told = "Every sweep lies beside its results as the specification that it was made from."
+    return [Code(commands), Words(told), *(Code(path.read_text(encoding="utf-8"), path.name) for path in specs)]

@@ -22,8 +22,9 @@ from fastldp.solve import solve
 from fastldp.tuning import Tuned, grid, tune
 
 if TYPE_CHECKING:
-    from fastldp import federation, sweeping
+    from fastldp import federation, reporting, sweeping, verifying
     from fastldp.sweeping import results, sweep
+    from fastldp.verifying import verify
 
 try:
     __version__ = _version("fastldp")
@@ -31,14 +32,17 @@ except _NotInstalled:  # imported from a checkout
     __version__ = "0+unknown"
 
 
+# By the module they come from.
+LATER = {"sweep": "sweeping", "results": "sweeping", "sweeping": "sweeping"}
+LATER |= {"verify": "verifying", "verifying": "verifying", "reporting": "reporting", "federation": "federation"}
+
+
 def __getattr__(name: str) -> Any:
     """What few need, or what brings h5py along, is loaded when it is first used."""
-    if name == "federation":
-        return import_module("fastldp.federation")
-    if name not in ("sweep", "results", "sweeping"):
+    if name not in LATER:
         raise AttributeError(f"module 'fastldp' has no attribute {name!r}")
-    module = import_module("fastldp.sweeping")
-    return module if name == "sweeping" else getattr(module, name)
+    module = import_module(f"fastldp.{LATER[name]}")
+    return module if name == LATER[name] else getattr(module, name)
 
 
 __all__ = [
@@ -89,10 +93,13 @@ __all__ = [
     "load",
     "plan",
     "privacy",
+    "reporting",
     "results",
     "solve",
     "sweep",
     "sweeping",
     "theory",
     "tune",
+    "verify",
+    "verifying",
 ]

@@ -23,6 +23,12 @@ def _controller() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
+def libraries() -> list[dict[str, Any]]:
+    """Name, version and kind of what there is of it."""
+    found: list[dict[str, Any]] = _controller().info()
+    return found
+
+
 def _take_control() -> None:
     """Let this thread set limits: newer threadpoolctl heeds the first thread that did and no other, without a word."""
     for library in _controller().lib_controllers:

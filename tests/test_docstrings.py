@@ -12,7 +12,7 @@ from numpydoc.validate import validate
 import fastldp
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "api.md"
-SUBMODULES = ("privacy", "theory", "datasets", "sweeping", "errors", "lanes")
+SUBMODULES = ("privacy", "theory", "datasets", "sweeping", "verifying", "reporting", "errors", "lanes")
 # Of the validator's errors those that are ours too: the docstring is there, its first line is a sentence, every
 # parameter has a type and a description, and functions say what they return. Summaries may begin with a formula.
 CHECKED = {"GL03", "GL08", "SS01", "SS03", "SS06", "RT01", "RT03"}
@@ -35,6 +35,7 @@ MADE_FOR_USERS = {
     "Sensitivity",
     "Audit",
 }
+MADE_FOR_USERS |= {"Page", "Claim", "Verification"}
 MADE_FOR_USERS |= {"Results", "Run", "Report", "Forecast", "Dataset", "Images", "Sample", "HeldOut"}
 
 

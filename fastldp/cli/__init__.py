@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 
 import fastldp as fl
-from fastldp.cli import audit, compile, data, info, plan, plot, report, reproduce, solve, sweep, terminal
+from fastldp.cli import audit, compile, data, info, plan, plot, report, reproduce, solve, sweep, terminal, verify
 
 COMMANDS = {
     "solve": solve,
     "plan": plan,
     "sweep": sweep,
     "plot": plot,
+    "verify": verify,
     "report": report,
     "reproduce": reproduce,
     "audit": audit,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fastldp.reporting.page import Code, Page, Section, Table, Words, curves
+from fastldp.reporting.page import Code, Heading, Page, Section, Table, Words, curves
 from fastldp.reproduction.verdicts import UNDECIDED, Verdict
 
 TITLES = {
@@ -18,8 +18,8 @@ TITLES = {
     "table1": "Table 1",
     "planner": "The planner",
 }
-# What may stand at the end of the names of curves, and is a picture of its own then.
-APART = ", "
+# So many curves whose names begin or end alike are a picture of their own.
+ENOUGH = 3
 
 
 def report_of(folder: Path, found: Mapping[str, Sequence[Verdict]], notes: Sequence[str], *, quick: bool) -> Page:
@@ -69,8 +69,26 @@ def _pictures(path: Path) -> list[Any]:
         one["error"].append(float(point["std"]))
         one["runs"].append(int(point["runs"]))
     accuracies = all(0 <= value <= 1 for one in series.values() for value in one["y"])
-    x = "round" if along else "rounds T"
-    return [curves([*series.values()], x, "accuracy" if accuracies and along else "error", log_y=not accuracies)]
+    x, y = "round" if along else "rounds T", "accuracy" if accuracies and along else "error"
+    blocks: list[Any] = []
+    for name, some in _panels([*series.values()]).items():
+        blocks += [Heading(name), curves(some, x, y, log_y=not accuracies)]
+    return blocks
+
+
+def _panels(series: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Curves by what their names have in common, before a colon or after the last comma; the others together.
+
+    >>> [*_panels([{"name": f"{name}, tuned"} for name in "abc"] + [{"name": "d, planned"}])]
+    ['tuned', 'other curves']
+    """
+    found = defaultdict(list)
+    for one in series:
+        first, colon, _ = one["name"].partition(": ")
+        found[first if colon else one["name"].rpartition(", ")[2]].append(one)
+    own = {name: some for name, some in found.items() if len(some) >= ENOUGH}
+    rest = [one for one in series if not any(one in some for some in own.values())]
+    return own | ({"other curves" if own else "curves": rest} if rest else {})
 
 
 def _again(folder: Path, names: Sequence[str], *, quick: bool) -> list[Any]:

@@ -48,6 +48,7 @@ class Document:
         except (ValueError, RecursionError) as error:  # numbers of thousands of digits, lists in lists in lists
             raise SpecError(f"{name}: not TOML: {error}") from None
         self._lines = lines_of(text)
+        self.quick = quick
         small = self.small = self.values.pop("quick", {})
         """What a trial replaces."""
         if not isinstance(small, dict):

@@ -32,7 +32,7 @@ OUTCOMES = (COMPLETED, DIVERGED, FAILED, RUNNING)
 OUTCOME_TYPE = h5py.enum_dtype({name: code for code, name in enumerate(OUTCOMES)}, basetype="i1")
 
 SETTING_TEXTS = ("key", "identity", "parameters", "provenance", "ledger")
-SETTING_RAGGED: dict[str, Any] = {"rounds": np.int64, "variances": np.float64}
+SETTING_RAGGED: dict[str, Any] = {"rounds": np.int64, "variances": np.float64, "statement": np.uint8}
 RUN_NUMBERS: dict[str, Any] = {
     "setting": np.int64,
     "repetition": np.int64,
@@ -55,7 +55,7 @@ RUN_RAGGED: dict[str, Any] = {
 RAGGED = {"settings": SETTING_RAGGED, "runs": RUN_RAGGED}
 
 # Noise is not worth compressing; what settings have in common is.
-COMPRESSED = ("settings/rounds", *(f"settings/{name}" for name in SETTING_TEXTS))
+COMPRESSED = ("settings/rounds", "settings/statement", *(f"settings/{name}" for name in SETTING_TEXTS))
 # Small arrays are not worth a chunk and its filters.
 COMPRESSED_FROM = 4096
 # Larger files are mapped into memory instead.

@@ -56,6 +56,8 @@ MOST_ROWS, FIRST_ROWS, LAST_ROWS = 40, 15, 5
 MOST_NAMED = 5
 # These may differ between files that hold the same results.
 OF_THE_MAKING = ("session", "seconds")
+# And what follows from others, which older files do not have.
+DERIVED = ("statement",)
 
 
 def results(path: str | os.PathLike[str]) -> Results:
@@ -540,6 +542,8 @@ class Results:
             found.update(f"{name} {column.shape} {column.dtype}".encode())
             found.update(np.ascontiguousarray(column).data.cast("B") if column.size else b"")
         for table, names in RAGGED.items():
-            for array in itertools.chain.from_iterable(loaded.rows(table, name) for name in names):
+            for array in itertools.chain.from_iterable(
+                loaded.rows(table, name) for name in names if name not in DERIVED
+            ):
                 found.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
         return found.hexdigest()

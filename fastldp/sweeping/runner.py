@@ -5,24 +5,21 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import platform
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import fastldp as fl
 from fastldp.bars import Progress
 from fastldp.disk import free_bytes
 from fastldp.errors import BackendError, StoreError
+from fastldp.provenance import of_code
 from fastldp.solve import check_jobs, stop_on_interrupt
 from fastldp.sweeping import backends
 from fastldp.sweeping import spec as specs
@@ -211,7 +208,7 @@ def sweep(
     target = real_path(path)
     if not resume and (target.exists() or parts_of(target)):
         raise StoreError(f"{target}: there are results already; resume=True adds to them, or choose another file")
-    session = _session(read, backend)
+    session = _session(read, backend, n_jobs)
     with Store(target, session=session, lock=lock, shared=shared) as store, stop_on_interrupt() as stop:
         agenda = agenda_of(read, store.stored, target, retry=retry, mix=mix)
         found, resumed = agenda.wanted - len(agenda) - agenda.refused, agenda.begun
@@ -371,22 +368,19 @@ def _compile(spec: Spec, agenda: Agenda, stop: threading.Event) -> None:
             rehearse(spec.grounds[blocks.grounds[first]], agenda.pending(blocks, first), 1)
 
 
-def _session(spec: Spec, backend: str) -> dict[str, Any]:
-    """What made the runs, for whoever reads them later."""
+def _session(spec: Spec, backend: str, n_jobs: int | None) -> dict[str, Any]:
+    """What made the runs, for whoever reads them later; each adds the machine it was made on."""
     return {
+        **of_code(),
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "fastldp": fl.__version__,
-        "python": platform.python_version(),
-        "packages": dict(_packages()),
         "backend": backend,
+        "jobs": n_jobs,
         "spec": spec.text,
+        "specification": spec.name,
+        "quick": spec.quick,
+        "synthetic": spec.synthetic,
+        "tuning": spec.tuning,
     }
-
-
-@cache
-def _packages() -> Mapping[str, str]:
-    """Versions, looked for once, for that takes milliseconds."""
-    return {name: version(name) for name in ("numpy", "numba", "scipy", "h5py", "joblib")}
 
 
 def told_reasons(reasons: Mapping[str, int]) -> list[str]:

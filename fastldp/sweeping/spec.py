@@ -9,14 +9,14 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastldp import losses
 from fastldp.datasets.partitioning import WAYS, partition, sample
-from fastldp.describing import described, plain, section
+from fastldp.describing import canonical, described, plain, section
 from fastldp.engine.recording import Every, Final, Timetable, timetable
 from fastldp.errors import ArgumentError, FastLDPError, SpecError
 from fastldp.methods import Method, Outline, Terms
@@ -49,7 +49,8 @@ from fastldp.validation import integer, known_name
 # More than a file or the memory of a machine should hold.
 MOST_RUNS = 100_000_000
 NOISE_KEYS = ("common",)
-ROOT_TABLES = ("noise", "data", "problem", "network", "budget", "method", "record")
+TUNING_KEYS = ("file", "digest", "rule", "runs", "grid", "edges")
+ROOT_TABLES = ("noise", "tuning", "data", "problem", "network", "budget", "method", "record")
 ROOT_KEYS = ("title", "rounds", "repetitions", "seed", *ROOT_TABLES)
 SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed", "sizes", "least")
 
@@ -104,6 +105,11 @@ class Spec:
     shapes: dict[str, Shape]
     refused: dict[str, str]
     """Why settings cannot run, of those that cannot."""
+    quick: bool = False
+    synthetic: bool = False
+    """How it was read."""
+    tuning: dict[str, Any] = field(default_factory=dict)
+    """How its parameters were chosen, as it says itself; no run depends on it."""
 
 
 def read(
@@ -112,21 +118,23 @@ def read(
     *,
     quick: bool = False,
     synthetic: bool = False,
+    folder: Path | None = None,
 ) -> Spec:
     """A specification from a TOML file, or from a text that has line ends.
 
-    `given` has data made in Python, (A, b). With `quick` the table [quick] replaces what stands above it; with
-    `synthetic` named sets are replaced by their stand-ins.
+    `given` has data made in Python, (A, b); files are looked for in the `folder`, or beside the specification. With
+    `quick` the table [quick] replaces what stands above it; with `synthetic` stand-ins replace named sets.
     """
     if isinstance(spec, str) and "\n" in spec:
-        return _Reader(Document(spec, "spec", quick=quick), given or {}, synthetic=synthetic).spec()
+        document = Document(spec, "spec", quick=quick)
+        return _Reader(document, given or {}, folder=folder or Path(), synthetic=synthetic).spec()
     path = Path(spec)
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise SpecError(f"{path}: not a text in UTF-8; give a TOML file") from None
     document = Document(text, path.name, quick=quick)
-    return _Reader(document, given or {}, folder=path.parent, synthetic=synthetic).spec()
+    return _Reader(document, given or {}, folder=folder or path.parent, synthetic=synthetic).spec()
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,6 +230,9 @@ class _Reader:
             self.cards,
             self.shapes,
             self.refused,
+            quick=self.document.quick,
+            synthetic=self.synthetic,
+            tuning=self._tuning(),
         )
 
     def _refuse_all(self) -> None:
@@ -244,6 +255,7 @@ class _Reader:
             "method": method_keys((*METHODS.values(), *own)),
             "record": RECORD_KEYS,
             "noise": NOISE_KEYS,
+            "tuning": TUNING_KEYS,
         }
         for name in quick.values.keys() & known.keys():
             found = quick.values[name]
@@ -340,6 +352,16 @@ class _Reader:
         with self.root.blame():
             whole = [s if s == FROM_OS else integer("seed", s, remedy, at_least=0, at_most=2**63 - 1) for s in seeds]
         return [Noise(None if seed == FROM_OS else seed, common) for seed in whole]
+
+    def _tuning(self) -> dict[str, Any]:
+        """What is said of how parameters were chosen: plain values, kept as they are."""
+        table = self._only_table("tuning", "are tuned")
+        table.know(TUNING_KEYS)
+        try:
+            canonical(table.values)
+        except (TypeError, ValueError):
+            table.refuse("", "give texts, numbers and lists of them")
+        return dict(table.values)
 
     def _only_table(self, name: str, what: str) -> Table:
         """A table that there is once, or none, which is empty."""

@@ -36,6 +36,8 @@ MANY_PARTS = 64
 ATTEMPTS = 100
 NOTHING = -1
 EMPTY = np.zeros(0)
+# What is written of a ledger in columns of their own.
+APART = ("shape", "statement")
 
 
 class Standings(NamedTuple):
@@ -270,7 +272,7 @@ class _Legs:
         self._legs, self._settings = legs, settings
         self._place = {key: k for k, (key, _) in enumerate(settings)}
         self._machines = sorted({leg.machine for leg in legs})
-        self.sessions = [canonical({**session, "machine": machine}).encode() for machine in self._machines]
+        self.sessions = [canonical({**session, **json.loads(machine)}).encode() for machine in self._machines]
 
     def texts(self, name: str) -> NDArray[Any]:
         return texts([_text(name, key, row).encode() for key, row in self._settings])
@@ -288,6 +290,9 @@ class _Legs:
         found: list[NDArray[Any]]
         if name == "rounds":
             found = [row.rounds for _, row in self._settings]
+        elif name == "statement":
+            told = ["" if row.ledger is None else row.ledger["statement"] for _, row in self._settings]
+            found = [np.frombuffer(text.encode(), np.uint8) for text in told]
         elif name == "variances":
             found = [EMPTY if row.ledger is None else row.ledger["shape"] for _, row in self._settings]
         elif name == "message":
@@ -303,7 +308,7 @@ def _text(name: str, key: str, row: SettingRow) -> str:
     if name == "provenance":
         return canonical(row.card.provenance)
     if name == "ledger":
-        return canonical(row.ledger and {field: _plain(v) for field, v in row.ledger.items() if field != "shape"})
+        return canonical(row.ledger and {field: _plain(v) for field, v in row.ledger.items() if field not in APART})
     return row.card.identity if name == "identity" else row.card.text
 
 

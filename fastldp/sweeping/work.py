@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import platform
 import signal
 import threading
 import time
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fastldp.describing import canonical
 from fastldp.engine.block import NEVER, Block
 from fastldp.engine.driving import drive
 from fastldp.engine.recording import Timetable
@@ -22,6 +22,7 @@ from fastldp.engine.runs import Lane, Runs
 from fastldp.measures import ACCURACY, measured
 from fastldp.noise import identity
 from fastldp.problems.composite import Composite
+from fastldp.provenance import of_machine
 from fastldp.sweeping.setting import Ground, Setting
 
 Array = NDArray[np.float64]
@@ -150,7 +151,8 @@ def _complete(
         if ledgers.get(run.setting.key) is None:
             ledger = lane.runs.schedule.ledger
             # It may be as long as its run: it is handed over once, with the first rounds.
-            ledgers[run.setting.key] = None if ledger is None or done else ledger.to_dict()
+            told = None if ledger is None or done else {"statement": ledger.statement()}
+            ledgers[run.setting.key] = None if ledger is None or told is None else ledger.to_dict() | told
         if lane.runs.done[lane.repetition] > done or number not in checkpoints:
             legs.append(_leg(run, lane, checkpoints.get(number), each))
 
@@ -227,5 +229,5 @@ def _measures(problem: Composite, names: Sequence[str], x: Array) -> Mapping[str
 
 @lru_cache(maxsize=1)
 def machine() -> str:
-    """The machine this process runs on."""
-    return f"{platform.node()}, {platform.processor() or platform.machine()}, {platform.platform()}"
+    """The machine this process runs on, as JSON."""
+    return canonical(of_machine())

@@ -391,7 +391,7 @@
       });
     }
 
-    table.append(element("caption", {}, "All settings. Press the head of a column to sort by it."),
+    table.append(element("caption", {}, "Press the head of a column to sort."),
       element("thead", {}, element("tr", {}, ...heads.map((head, k) => element("th", { scope: "col", class: numeric[k] ? "number" : null },
         element("button", { type: "button", onclick: () => {
           state.down = state.sort === k && !state.down;

@@ -272,7 +272,7 @@ class _Legs:
         self._legs, self._settings = legs, settings
         self._place = {key: k for k, (key, _) in enumerate(settings)}
         self._machines = sorted({leg.machine for leg in legs})
-        self.sessions = [canonical({**session, **json.loads(machine)}).encode() for machine in self._machines]
+        self.sessions = [canonical(session | _facts(machine)).encode() for machine in self._machines]
 
     def texts(self, name: str) -> NDArray[Any]:
         return texts([_text(name, key, row).encode() for key, row in self._settings])
@@ -300,6 +300,12 @@ class _Legs:
         else:
             found = [leg.columns.get(name, EMPTY) for leg in self._legs]
         return Ragged.of(found, RAGGED[table][name])
+
+
+def _facts(machine: str) -> dict[str, Any]:
+    """What is known of a machine; of one that is known by its name alone, that."""
+    found: dict[str, Any] = json.loads(machine) if machine.startswith("{") else {"machine": machine}
+    return found
 
 
 def _text(name: str, key: str, row: SettingRow) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding
-import numba
 
 import fastldp as fl
 from fastldp import blas
@@ -50,7 +49,7 @@ def of_machine() -> dict[str, Any]:
     features = {name for name, there in llvmlite.binding.get_host_cpu_features().items() if there}
     level = next((name for feature, name in LEVELS.items() if feature in features), platform.machine())
     # Kernels may be compiled for another processor than this one.
-    told = numba.config.CPU_NAME
+    told = jit.config.CPU_NAME
     return {
         "machine": f"{platform.node()}, {platform.processor() or platform.machine()}, {platform.platform()}",
         "processor": _processor(),

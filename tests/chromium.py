@@ -9,13 +9,8 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe")
-OPTIONS += (
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-dev-shm-usage",
-    "--force-color-profile=srgb",
-)
+OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe"]
+OPTIONS += ["--no-first-run", "--disable-background-networking", "--disable-dev-shm-usage"]
 
 
 def found() -> str | None:

@@ -4,6 +4,7 @@ import json
 import re
 import stat
 from collections.abc import Callable, Iterator
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -99,11 +100,11 @@ def test_it_says_what_was_asked_promised_and_failed_and_how_to_make_it_again(swe
     found = fl.results(swept)
     text = found.report().html
     ledger = next(run.ledger for run in found if run.ledger is not None)
-    for wanted in ("small &amp; sound", "tail_average = 40", page.escape(ledger.statement()), "fastldp verify"):
+    for wanted in ("small &amp; sound", "tail_average = 40", escape(ledger.statement()), "fastldp verify"):
         assert wanted in text
     (failure, *_) = found.failures()
-    assert page.escape(failure.reason) in text
-    assert page.escape(found[0].provenance["spec"].strip()) in text
+    assert escape(failure.reason) in text
+    assert escape(found[0].provenance["spec"].strip()) in text
 
 
 def test_a_page_that_names_a_seed_is_its_owners_alone(swept: Path, tmp_path: Path) -> None:
@@ -138,7 +139,7 @@ def test_the_report_of_an_audit_says_what_was_found() -> None:
         assert one["y"][0] == pytest.approx(counts[0] / counts.sum() / widths[0], rel=1e-3)
     assert f"{found.shown_epsilon:.4f}" in made.html
     for fault in found.unseen:
-        assert page.escape(fault) in made.html
+        assert escape(fault) in made.html
 
 
 def test_the_report_of_a_reproduction_has_its_claims_and_curves(tmp_path: Path) -> None:
@@ -391,7 +392,13 @@ def test_text_and_curves_stand_out(shown: Shown, dark: bool) -> None:
     names = [f"curve {k}" for k in range(12)]
     series = [{"name": name, "x": [1, 2], "y": [k, k + 1.0], "error": [0.1, 0.1]} for k, name in enumerate(names)]
     table = page.Table(["verdict"], [[word] for word in page.VERDICTS])
-    blocks = [curves(series, "x", "y"), Words("a note", note=True), table, page.Code("code"), page.Pairs([("a", "b")])]
+    blocks: list[Any] = [
+        curves(series, "x", "y"),
+        Words("a note", note=True),
+        table,
+        page.Code("code"),
+        page.Pairs([("a", "b")]),
+    ]
     there = shown(Page("kind", "title", "lead", [Section("One", blocks)], [("tile", "1", "more")]))
     there.size(1200, dark=dark)
     text, lines = there.run(CONTRASTS)
@@ -408,7 +415,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(swept: Path, shown: Shown, 
 
 def test_a_hostile_page_does_nothing_in_a_browser(shown: Shown) -> None:
     series = [{"name": HOSTILE, "x": [HOSTILE, "b"], "y": [1.0, 2.0], "error": [0.1, 0.0]}]
-    blocks = [Words(HOSTILE), curves(series, HOSTILE, HOSTILE), page.Table([HOSTILE], [[HOSTILE]], HOSTILE)]
+    blocks: list[Any] = [Words(HOSTILE), curves(series, HOSTILE, HOSTILE), page.Table([HOSTILE], [[HOSTILE]], HOSTILE)]
     there = shown(Page(HOSTILE, HOSTILE, HOSTILE, [Section(HOSTILE, [*blocks, page.Code(HOSTILE, HOSTILE)])]))
     there.click(".key")
     there.click(".key")

@@ -79,7 +79,12 @@ def test_a_damaged_file_is_refuted_by_its_checksums(good: Path, tmp_path: Path) 
 
 def test_runs_are_chosen_by_the_seed_and_no_more_than_asked_for(good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen: list[list[int]] = []
-    monkeypatch.setattr(remaking, "again", lambda loaded, rows, made: chosen.append(list(rows)) or iter(()))
+
+    def kept(loaded: Any, rows: list[int], made: Any) -> Any:
+        chosen.append([*rows])
+        return iter(())
+
+    monkeypatch.setattr(remaking, "again", kept)
     for seed in (1, 1, 2):
         fl.verify(good, runs=5, seed=seed)
     assert [len(rows) for rows in chosen] == [5, 5, 5]

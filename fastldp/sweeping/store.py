@@ -272,7 +272,7 @@ class _Legs:
         self._legs, self._settings = legs, settings
         self._place = {key: k for k, (key, _) in enumerate(settings)}
         self._machines = sorted({leg.machine for leg in legs})
-        self.sessions = [canonical(session | _facts(machine)).encode() for machine in self._machines]
+        self.sessions = [canonical({**session, **_facts(machine)}).encode() for machine in self._machines]
 
     def texts(self, name: str) -> NDArray[Any]:
         return texts([_text(name, key, row).encode() for key, row in self._settings])

@@ -89,7 +89,7 @@ def wrong_with(ledger: Ledger, budget: dict[str, Any]) -> list[str]:
 
 @cache
 def _wrong(epsilon: float, delta: float, accounting: str, rho: float, used: float) -> tuple[str, ...]:
-    found = []
+    found: list[str] = []
     theirs = accountant().delta
     if used > rho * (1 + ROUNDING):
         found.append(f"its variances spend ρ = {used:.6g}, more than the {rho:.6g} that it promises")

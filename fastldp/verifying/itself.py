@@ -12,6 +12,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -56,7 +57,7 @@ REGULARIZERS: dict[str, Callable[[], fl.Regularizer]] = {
     "BoxL1": lambda: fl.BoxL1(0.01, 0.6),
     "Box": lambda: fl.Box(0.3),
     "L1": lambda: fl.L1(0.01),
-    "GroupL2": lambda: fl.GroupL2([0, 0, 1, 1, 2, 2], 0.01, 0.8),
+    "GroupL2": lambda: fl.GroupL2(np.array([0, 0, 1, 1, 2, 2]), 0.01, 0.8),
     "L2Ball": lambda: fl.L2Ball(0.7),
     "L1Ball": lambda: fl.L1Ball(0.9),
     "Simplex": lambda: fl.Simplex(0.8),
@@ -88,7 +89,7 @@ def problem_of(kind: str, precision: str, regularizer: fl.Regularizer | None = N
     workers: Any = np.minimum(np.arange(ROWS) // 12, WORKERS - 1) if about.pop("uneven", False) else WORKERS
     if about.pop("sparse", False):
         A = sparse.csr_array(np.where(np.abs(A) > 0.3, A, 0.0))
-    own = {"l2": 0.1, "gradient_bound": 1.0, "dtype": precision, "regularizer": regularizer}
+    own: dict[str, Any] = {"l2": 0.1, "gradient_bound": 1.0, "dtype": precision, "regularizer": regularizer}
     return fl.Problem(A, b, workers=workers, **own, **about)
 
 
@@ -104,12 +105,12 @@ def cases() -> Iterator[Case]:
     for precision in PRECISIONS:
         for kind in PROBLEMS:
             for name, method in METHODS.items():
-                yield Case(f"{name}, {kind}, {precision}", lambda k=kind, p=precision: problem_of(k, p), method)  # type: ignore[misc]
+                yield Case(f"{name}, {kind}, {precision}", partial(problem_of, kind, precision), method)
     for name, made in REGULARIZERS.items():
-        problem = lambda made=made: problem_of("logistic", "float64", made())  # noqa: E731
-        yield Case(f"PrimalDual dynamic, {name}, float64", problem, lambda: fl.PrimalDual())  # type: ignore[arg-type]
-    problem = lambda: problem_of("logistic", "float64")  # noqa: E731
-    yield Case("PrimalDual, sixteen runs, float64", problem, lambda: fl.PrimalDual(), repetitions=16)
+        problem = partial(problem_of, "logistic", "float64", made())
+        yield Case(f"PrimalDual dynamic, {name}, float64", problem, fl.PrimalDual)
+    problem = partial(problem_of, "logistic", "float64")
+    yield Case("PrimalDual, sixteen runs, float64", problem, fl.PrimalDual, repetitions=16)
 
 
 def solved(case: Case) -> fl.Solution:

@@ -16,6 +16,7 @@ from fastldp.engine.driving import available_cores, lines_of
 from fastldp.engine.layouts import lanes_of
 from fastldp.errors import FastLDPError
 from fastldp.problems.composite import Composite
+from fastldp.problems.linear import Problem
 from fastldp.problems.mlp import MLP
 from fastldp.problems.optimum import CERTIFICATE
 from fastldp.sweeping import spec as specs
@@ -166,10 +167,10 @@ def distance_limits(distance: Array, problem: Composite, optimum: Array) -> tupl
     Of a strongly convex problem ‖x − x*‖ ≤ (1/μ + 1/L)‖G(x)‖, with G the prox-gradient mapping; two optima that are
     certified are twice that apart. Without l2 the certificate says nothing of it, and six digits are compared.
     """
-    mu, smoothness = float(problem.l2), problem.n * float(problem.smoothness)
-    if mu == 0:
+    mu = float(problem.l2)
+    if mu == 0 or not isinstance(problem, Problem):
         return distance * (1 - WITHOUT_CERTIFICATE), distance * (1 + WITHOUT_CERTIFICATE)
-    apart = 2 * CERTIFICATE * (1 / mu + 1 / smoothness)
+    apart = 2 * CERTIFICATE * (1 / mu + 1 / (problem.n * problem.smoothness))
     norm = float(np.linalg.norm(optimum))
     if norm == 0:
         root = np.sqrt(distance)

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable
 
-import dp_accounting  # type: ignore[import-untyped]
+import dp_accounting
 import mpmath
 import numpy as np
 import pytest
-from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss  # type: ignore[import-untyped]
-from dp_accounting.rdp import RdpAccountant  # type: ignore[import-untyped]
+from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
+from dp_accounting.rdp import RdpAccountant
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -80,7 +80,7 @@ def wrong_with(ledger: Ledger, budget: dict[str, Any]) -> list[str]:
     numbers = (ledger.shape, ledger.factors, ledger.sensitivities.total, ledger.promised_rho)
     if not all(values.size and np.isfinite(values).all() and (values > 0).all() for values in numbers):
         return ["it has variances, sensitivities or ρ that are not positive numbers"]
-    found = []
+    found: list[str] = []
     told = {*zip(ledger.promised_epsilon.tolist(), ledger.promised_rho.tolist(), spent(ledger), strict=True)}
     for epsilon, rho, used in sorted(told):
         found += _wrong(epsilon, ledger.delta, ledger.accounting, rho, used)

@@ -127,9 +127,10 @@ def test_a_sample_moves_a_count_by_one_at_most(layout: str, dtype: str, repetiti
             assert np.linalg.norm(moved - message) <= 2 * 0.4 / 3 * (1 + 1e-5)
 
 
-def test_repetitions_that_follow_each_other_in_a_block_begin_anew() -> None:
+@pytest.mark.parametrize("early", [0, 3])
+def test_repetitions_that_follow_each_other_in_a_block_begin_anew(early: int) -> None:
     """Thresholds, units and paces of the runs before them are gone."""
-    clip = fl.AdaptiveClip(0.6, 0.2, every=2, share=0.3, rate=0.7, early=3)
+    clip = fl.AdaptiveClip(0.6, 0.2, every=2, share=0.3, rate=0.7, early=early)
     given: dict[str, Any] = {"rounds": 60, "algorithm": fl.PrimalDual("planned", "static", clip=clip), "n_jobs": 1}
     given |= {"seed": 5, "record": [fl.Every(10), fl.Messages(0)]}
     problem, budget = rows_of(), fl.Budget(5.0, 1e-4)
@@ -160,8 +161,11 @@ clip = """
 
 
 def test_runs_that_are_planned_at_other_thresholds_share_lanes(tmp_path: Path) -> None:
-    """Up to the same bound, from starts a thousand times apart: their steps bend at others, and more often."""
-    clips = [f"{{start = {start}, every = 3, early = 5, share = 0.5}}" for start in (0.3, 3e-4)]
+    """From starts a thousand times apart, after other numbers of counts, and with counts in other rounds."""
+    clips = [
+        f"{{start = {start}, every = {every}, early = {early}, share = 0.5}}"
+        for start, every, early in ((0.3, 3, 5), (3e-4, 4, 9))
+    ]
     fl.sweep(f"{PLANNED}[{', '.join(clips)}]", tmp_path / "both.h5", progress=False)
     fl.sweep(f"{PLANNED}{clips[0]}", tmp_path / "alone.h5", progress=False)
     both = {(run.parameters["clip_start"], run.repetition): run for run in fl.results(tmp_path / "both.h5")}

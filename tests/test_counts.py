@@ -362,3 +362,38 @@ def test_thresholds_that_found_the_quantile_are_not_said_to_be_on_their_way(quan
     early = fl.ISRLDP(1e-9 / norm**2, clip=fl.AdaptiveClip(quantile=quantile, factor=1.0, early=2, rate=0.4))
     with pytest.warns(ClippingWarning, match="still on its way in 4 of 4"):
         fl.solve(problem, fl.Budget(20.0, 1e-5), algorithm=early, **given)
+
+
+@pytest.mark.filterwarnings("ignore::fastldp.errors.GridEdgeWarning")
+def test_fixed_thresholds_are_tuned_beside_those_that_adapt() -> None:
+    """In blocks of their own: with the errors they have alone."""
+    methods: list[Any] = [fl.ISRLDP(step, clip=clip) for clip in (0.5, "adaptive") for step in (0.1, 0.2)]
+    given: dict[str, Any] = {"rounds": 20, "repetitions": 3, "seed": 0}
+    budget = fl.Budget(5.0, 1e-4)
+
+    def errors(tried: list[Any]) -> dict[Any, float]:
+        return {trial.algorithm: trial.error for trial in fl.tune(rows_of(), budget, tried, **given).trials}
+
+    assert errors(methods) == errors(methods[:2]) | errors(methods[2:])
+
+
+def test_what_is_followed_from_counts_is_what_runs_have() -> None:
+    """Within a public bound too, that counts may look beyond before what they found is multiplied."""
+    problem = rows_of()
+    bound = 0.25 * float(np.median(problem.row_norms))
+    for given in ({"factor": 0.5}, {"factor": 1.4}, {"factor": 0.9, "every": 3}, {"early": 0, "every": 2}):
+        method, bounded = (
+            fl.ISRLDP(0.1, clip=fl.AdaptiveClip(share=0.5, **given)),
+            problem.replace(gradient_bound=bound),
+        )  # type: ignore[arg-type]
+        run = fl.solve(
+            bounded, fl.Budget(20.0, 1e-4), rounds=12, algorithm=method, record=[fl.Every(1), fl.Messages(0)]
+        )
+        adapting = method.schedule(bounded, fl.Budget(20.0, 1e-4), 12).adapting
+        assert adapting is not None
+        assert run.early_counts is not None
+        assert run.counts is not None
+        assert run.thresholds is not None
+        followed, _ = adapting.follow(run.early_counts, run.counts)
+        first = run.early_counts.shape[1]
+        np.testing.assert_allclose(followed[:, first + 1 :], run.thresholds[:, :-1], rtol=1e-12)

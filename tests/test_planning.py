@@ -221,6 +221,20 @@ def test_a_prior_that_bends_more_than_the_facts_limits_the_step(largest: float) 
     assert made.error <= 1.0
 
 
+def test_a_plan_knows_what_a_warm_start_spends() -> None:
+    """A round more, of as many releases: a step as of so much less of the budget."""
+    problem, rounds = quadratic(1)[0].replace(gradient_bound=1.0), 4
+
+    def step(rho: float, *, warm_start: bool) -> float:
+        budget = fl.Budget(float(fl.privacy.epsilon_of(rho, 1e-5, "zcdp")), 1e-5)
+        made = fl.DPScaffold("planned", 500, warm_start=warm_start).schedule(problem, budget, rounds)
+        return made.step
+
+    warm, cold = step(1e-3, warm_start=True), step(1e-3, warm_start=False)
+    assert warm == pytest.approx(step(1e-3 / (1 + 1 / rounds), warm_start=False), rel=1e-3)
+    assert warm < 0.97 * cold
+
+
 @pytest.mark.parametrize(("rounds", "said"), [(1, "1 round is few"), (2, "2 rounds are few")])
 def test_few_rounds_are_said(rounds: int, said: str) -> None:
     with pytest.warns(HorizonWarning, match=f"^{said} for the plan"):

@@ -535,3 +535,19 @@ method = [{{step = 0.1}}]
 """
     (found,) = swept(text, tmp_path / "runs.h5")
     assert found.parameters["regularizer_bound"] == "inf"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [fl.Logistic(), fl.Squared(), fl.Huber(0.5), fl.Huber(3.0), fl.SmoothedHinge(0.5), fl.SmoothedHinge(3.0)],
+    ids=str,
+)
+def test_bounds_of_losses_hold_and_are_the_least(loss: fl.Loss) -> None:
+    """Noise is calibrated to one and steps to the other: neither may be too small, nor need it be larger."""
+    z = np.linspace(-40.0, 40.0, 80_001)
+    slopes = loss.slope(z, np.ones(z.size))
+    bends = np.diff(slopes) / np.diff(z)
+    assert bends.max() == pytest.approx(loss.curvature, rel=1e-6)
+    assert bends.min() >= loss.least_curvature - 1e-9
+    if loss.slope_bound is not None:
+        assert np.abs(slopes).max() == pytest.approx(loss.slope_bound, rel=1e-9)

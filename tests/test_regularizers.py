@@ -1,10 +1,13 @@
 """Value and prox of every regularizer: the definition of the prox, its non-expansiveness, and the oracle."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy import sparse
 
 import cases
 import fastldp as fl
@@ -81,6 +84,31 @@ def test_margins_are_reached(name: str) -> None:
     assert margins is not None
     # Clear weights of the ℓ1 norm do not matter for a projection: scale 0.
     assert a @ g.prox(1e6 * a, 0.0) == pytest.approx(margins[1][0], rel=1e-5)
+
+
+@pytest.mark.parametrize("as_given", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    "g",
+    [
+        fl.GroupL2(np.array([0, 1, 0, 2, 1, 1, 2, 0, 0]), 0.1, 0.4),
+        fl.Box(np.linspace(-1.0, 0.2, 9), np.linspace(0.3, 2.0, 9)),
+    ],
+    ids=lambda g: type(g).__name__,
+)
+def test_margins_over_sets_that_are_not_alike_on_all_sides(g: fl.Regularizer, as_given: Any) -> None:
+    """Bounds of gradients are made of them: none in the set is beyond, and one is there."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((20, 9)) * (rng.random((20, 9)) < 0.7)
+    margins = g.margins(as_given(A))
+    assert margins is not None
+    low, high = margins
+    inside = np.array([g.prox(point, 0.0) for point in 3.0 * rng.standard_normal((200, 9))])
+    found = A @ inside.T
+    assert (found <= high[:, None] + 1e-12).all()
+    assert (found >= low[:, None] - 1e-12).all()
+    for sign, side in ((1.0, high), (-1.0, low)):
+        reached = [a @ g.prox(sign * 1e6 * a, 0.0) for a in A]
+        np.testing.assert_allclose(reached, side, rtol=1e-5, atol=1e-9)
 
 
 def test_values_outside_the_set_are_infinite() -> None:

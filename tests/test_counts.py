@@ -385,7 +385,7 @@ def test_what_is_followed_from_counts_is_what_runs_have() -> None:
         method, bounded = (
             fl.ISRLDP(0.1, clip=fl.AdaptiveClip(share=0.5, **given)),
             problem.replace(gradient_bound=bound),
-        )  # type: ignore[arg-type]
+        )
         run = fl.solve(
             bounded, fl.Budget(20.0, 1e-4), rounds=12, algorithm=method, record=[fl.Every(1), fl.Messages(0)]
         )

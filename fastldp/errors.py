@@ -153,6 +153,10 @@ class NoiseWarning(UserWarning):
     """One worker's noise drowns the others' in the average, as its shard is too small for the weight it has."""
 
 
+class WorkersWarning(UserWarning):
+    """Nobody said who holds which row, so workers are simulated; the message says what is protected from whom."""
+
+
 class ClippingWarning(UserWarning):
     """A threshold that adapts came to the limit of its reach."""
 

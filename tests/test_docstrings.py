@@ -10,9 +10,10 @@ import pytest
 from numpydoc.validate import validate
 
 import fastldp
+import fastldp.sklearn
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "api.md"
-SUBMODULES = ("privacy", "theory", "datasets", "sweeping", "verifying", "reporting", "errors", "lanes")
+SUBMODULES = ("privacy", "sklearn", "theory", "datasets", "sweeping", "verifying", "reporting", "errors", "lanes")
 # Of the validator's errors those that are ours too: the docstring is there, its first line is a sentence, every
 # parameter has a type and a description, and functions say what they return. Summaries may begin with a formula.
 CHECKED = {"GL03", "GL08", "SS01", "SS03", "SS06", "RT01", "RT03"}
@@ -78,7 +79,7 @@ def test_docstrings_are_complete(name: str) -> None:
     # What redefines something of a base class has that one's docstring.
     if not thing.__doc__ and (inspect.getdoc(thing) or last in FORMULAS):
         return
-    member = bool(path) and path[0][0].isupper()
+    member = any(part[0].isupper() for part in path)
     obvious = member or path == ["lanes"] or last in MADE_FOR_USERS
     skipped = BRIEF if obvious or (inspect.isclass(thing) and issubclass(thing, Exception)) else set()
     errors = [error for error in validate(f"fastldp.{name}")["errors"] if error[0] in CHECKED - skipped]

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp.errors import BudgetError, DeltaWarning
-from fastldp.privacy.conversions import METHODS, rho_of
-from fastldp.validation import is_scalar, known_name, real, reals
+from fastldp.privacy.conversions import METHODS, epsilon_of, rho_of
+from fastldp.validation import integer, is_scalar, known_name, real, reals
 
 # So that its ρ neither vanishes nor overflows in what is computed of it.
 LARGEST_EPSILON = 1e30
 # A larger δ promises little to anybody, however few samples there are.
 LARGEST_DELTA = 1e-3
+# Of a budget that is split, so much of ρ is left for what the samplers of all parts take together.
+SPARED = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +65,33 @@ class Budget:
         if isinstance(self.epsilon, float):
             return rho_of(self.epsilon, self.delta, self.accounting)
         return np.array([rho_of(epsilon, self.delta, self.accounting) for epsilon in self.epsilon])
+
+    def split(self, parts: int) -> Budget:
+        """The budget of each of so many runs on the same data, which together keep to this one: their ρ add up.
+
+        A ten-thousandth of ρ is left for what the samplers of all of them take.
+
+        Parameters
+        ----------
+        parts : int
+            How many runs there are to be.
+
+        Returns
+        -------
+        Budget
+            Of one of them, at the same δ.
+
+        Examples
+        --------
+        >>> Budget(1.0, 1e-5, accounting="gdp").split(10).epsilon.__round__(3)
+        0.286
+        """
+        count = integer("parts", parts, "give a whole number ≥ 1", at_least=1)
+        if count == 1:
+            return self
+        rhos = np.atleast_1d(np.asarray(self.rho)) * (1 - SPARED) / count
+        each = np.array([epsilon_of(rho, self.delta, self.accounting) for rho in rhos.tolist()])
+        return Budget(float(each[0]) if isinstance(self.epsilon, float) else each, self.delta, self.accounting)
 
     def rho_of_workers(self, n: int) -> NDArray[np.float64]:
         """ρ as one number a worker; refuses an array made for another number of workers."""

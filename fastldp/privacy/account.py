@@ -1,0 +1,184 @@
+"""A budget for life: what several runs on the same people's data spend together, and a refusal of what exceeds it."""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fastldp import html
+from fastldp.errors import ArgumentError, BudgetError
+from fastldp.privacy.budget import Budget
+from fastldp.privacy.conversions import epsilon_of
+from fastldp.privacy.ledger import Ledger
+
+
+class Charge(NamedTuple):
+    """What a run took of an account."""
+
+    name: str
+    ledger: Ledger
+
+    @property
+    def rho(self) -> float:
+        """That of the worker who spent most."""
+        return float(np.max(self.ledger.spent_rho))
+
+
+class PrivacyAccount:
+    """An (ε, δ) that all runs charged to it keep to together, whatever was chosen after seeing earlier ones.
+
+    The runs are of Gaussian releases, whose ρ add up; what their samplers take is added too. A charge that would exceed
+    the account is refused. It is shared: a copy, `copy.deepcopy` and scikit-learn's `clone` give the same account, and
+    one that was sent to another process refuses all charges, since those would be forgotten here.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε of everything together.
+    delta : float
+        δ; that of every run.
+    accounting : str
+        ``"gdp"``, which is exact, ``"zcdp-tight"`` or ``"zcdp"``; that of every run.
+
+    Examples
+    --------
+    >>> import numpy as np, fastldp as fl
+    >>> account = PrivacyAccount(1.0, 1e-5)
+    >>> problem = fl.Problem(np.eye(40), np.ones(40), workers=2, row_bound=1.0)
+    >>> for seed in (1, 2):
+    ...     run = fl.solve(problem, account.each(2), rounds=5, seed=seed)
+    ...     account.charge(run.ledger, f"run {seed}")
+    >>> round(account.spent_epsilon, 2), account.spent_epsilon < account.total_epsilon <= 1.0
+    (1.0, True)
+    """
+
+    def __init__(self, epsilon: float, delta: float, accounting: str = "gdp") -> None:
+        self.budget = Budget(epsilon, delta, accounting)
+        if np.ndim(self.budget.epsilon):
+            raise BudgetError("epsilon", epsilon, "an account is of one number for all workers")
+        self.charges: list[Charge] = []
+        self._here = True
+        self._lock = threading.Lock()
+
+    def each(self, runs: int) -> Budget:
+        """The budget of each of so many runs that fill the account together."""
+        return self.budget.split(runs)
+
+    def charge(self, ledger: Ledger, name: str = "") -> None:
+        """Take what a run spends; refused, with nothing taken, where that is more than is left."""
+        if not self._here:
+            raise BudgetError(
+                "account",
+                self,
+                "it is a copy in another process, whose charges the account itself would not learn of; run in one "
+                'process, with n_jobs=1 or joblib.parallel_config(backend="threading")',
+            )
+        budget = self.budget
+        if (ledger.delta, ledger.accounting) != (budget.delta, budget.accounting):
+            raise ArgumentError(
+                "ledger", ledger, f"all runs need the account's delta={budget.delta:g} and {budget.accounting!r}"
+            )
+        if math.isnan(ledger.sampler_delta):
+            raise ArgumentError("ledger", ledger, "what single precision spends is not bounded; run in float64")
+        if ledger.total_delta > ledger.delta:
+            raise ArgumentError(
+                "ledger", ledger, "its sampler takes more than δ leaves it; spread so large an ε over more rounds"
+            )
+        with self._lock:
+            total = _total([*self.charges, Charge(name, ledger)], budget)
+            if not total <= float(budget.epsilon):
+                raise BudgetError(
+                    "epsilon",
+                    float(np.max(ledger.promised_epsilon)),
+                    f"with it all {len(self.charges) + 1} runs would spend {total:.6g} of the account's "
+                    f"{budget.epsilon:g}, of which {self.spent_epsilon:.6g} is spent; nothing was run. Give every run "
+                    "a part, as account.each(runs).epsilon",
+                )
+            self.charges.append(Charge(name, ledger))
+
+    @property
+    def spent_rho(self) -> float:
+        """The ρ of all runs, of the worker who spent most in each."""
+        return sum(charge.rho for charge in self.charges)
+
+    @property
+    def spent_epsilon(self) -> float:
+        """ε at δ of all runs together, with ideal normals; 0 where nothing was run."""
+        return epsilon_of(self.spent_rho, self.budget.delta, self.budget.accounting) if self.charges else 0.0
+
+    @property
+    def total_epsilon(self) -> float:
+        """The same with what the samplers of all runs take; never more than the account has."""
+        return _total(self.charges, self.budget)
+
+    def summary(self) -> str:
+        """What was promised, what was spent, and by what."""
+        return "\n".join(f"  {name:<15} {text}" for name, text in self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        budget = self.budget
+        rows = [
+            ("promised", f"(ε, δ) = ({budget.epsilon:g}, {budget.delta:g})-LDP for all runs together"),
+            ("accounting", f"{budget.accounting}, ρ = {budget.rho:.6g}"),
+            ("spent", f"ε = {self.spent_epsilon:.6g}, ρ = {self.spent_rho:.6g}, in {len(self.charges)} runs"),
+        ]
+        return rows + [(charge.name, f"ρ = {charge.rho:.6g}{_read(charge.ledger)}") for charge in self.charges]
+
+    def _repr_html_(self) -> str:
+        return html.table(self._rows())
+
+    def __repr__(self) -> str:
+        budget = self.budget
+        return f"PrivacyAccount({budget.epsilon:g}, {budget.delta:g}, {budget.accounting!r})"
+
+    # One account, however often it is copied.
+
+    def __copy__(self) -> PrivacyAccount:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> PrivacyAccount:
+        return self
+
+    def __sklearn_clone__(self) -> PrivacyAccount:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"budget": self.budget, "charges": [*self.charges]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _here=False, _lock=threading.Lock())
+
+
+def repeated(ledger: Ledger, count: int, budget: Budget) -> Ledger:
+    """The ledger of so many runs alike on the same shards, as of one run that released all of theirs."""
+    n = ledger.factors.size
+    return replace(
+        ledger,
+        promised_epsilon=np.broadcast_to(np.asarray(budget.epsilon, dtype=np.float64), (n,)).copy(),
+        promised_rho=budget.rho_of_workers(n),
+        shape=np.tile(ledger.shape, count),
+        count_variances=np.tile(ledger.count_variances, count),
+        allocation=f"{ledger.allocation}, in each of {count} trainings at 1/{count} of ρ"
+        if count > 1
+        else ledger.allocation,
+    )
+
+
+def _total(charges: list[Charge], budget: Budget) -> float:
+    """ε at δ with the samplers': of runs one after the other, what each adds to ε and to δ adds up."""
+    if not charges:
+        return 0.0
+    # A run's sampler_delta is (e^ε₁ − 1)δ and a remainder, and (1 − Σ(e^ε₁ − 1)) e^Σε₁ ≤ 1.
+    rest = budget.delta - sum(charge.ledger.sampler_delta for charge in charges)
+    if rest <= 0:
+        return math.inf
+    added = sum(float(np.max(charge.ledger.sampler_epsilon)) for charge in charges)
+    return epsilon_of(sum(charge.rho for charge in charges), rest, budget.accounting) + added
+
+
+def _read(ledger: Ledger) -> str:
+    return f"; read off the data, hence not covered: {ledger.read_off_data}" if ledger.read_off_data else ""

@@ -207,7 +207,7 @@ def test_sparse_rows_stay_sparse_and_are_the_same_problem() -> None:
         dense = clone(model).fit(sparse_rows.toarray(), SIGNS)
         model.fit(sparse_rows, SIGNS)
         # Other noise, which is faint.
-        np.testing.assert_allclose(model.coef_, dense.coef_, rtol=0.02)
+        np.testing.assert_allclose(model.coef_, dense.coef_, atol=0.1)
         np.testing.assert_allclose(model.predict_proba(sparse_rows), model.predict_proba(sparse_rows.toarray()))
     with pytest.raises(DataError, match="symmetric"):
         classifier(feature_bounds=(0.0, 1.0)).fit(sparse_rows, SIGNS)

@@ -48,7 +48,7 @@ class PrivacyAccount:
     --------
     >>> import numpy as np, fastldp as fl
     >>> account = PrivacyAccount(1.0, 1e-5)
-    >>> problem = fl.Problem(np.eye(40), np.ones(40), workers=2, row_bound=1.0)
+    >>> problem = fl.Problem(np.eye(40), np.ones(40), workers=2, l2=0.1, row_bound=1.0)
     >>> for seed in (1, 2):
     ...     run = fl.solve(problem, account.each(2), rounds=5, seed=seed)
     ...     account.charge(run.ledger, f"run {seed}")

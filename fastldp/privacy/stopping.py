@@ -58,7 +58,7 @@ def epsilon_of_best(rho: float, delta: float, trials: float) -> float:
     Examples
     --------
     >>> round(epsilon_of_best(0.01, 1e-5, 10), 2)
-    1.23
+    0.99
     """
     rho = real("rho", rho, "give a finite number > 0", above=0, error=BudgetError)
     delta = real("delta", delta, "give a number between 0 and 1", above=0, below=1, error=BudgetError)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import venv
 import warnings
@@ -29,6 +30,8 @@ EPSILONS, DELTA, L2 = (1.0, 3.0, 10.0), 1e-5, 0.01
 # What the search chooses from; the first is the default.
 GRID = [0.01, 0.001, 0.1, 1.0]
 HELD_OUT, SPLITS = 0.25, 5
+# With each row a worker's own the others take minutes.
+SMALL = ("breast_cancer",)
 TITLES = {"breast_cancer": "Breast cancer", "digits": "Digits"}
 
 
@@ -48,19 +51,29 @@ def split(rows: int, number: int) -> tuple[Any, Any]:
     return order[held:], order[:held]
 
 
-def measured(name: str, models: dict[str, Callable[[float, int, Any, Any], Any]], splits: int) -> dict[str, Any]:
-    """Accuracies of each model at each ε on each split; of a model that does not depend on ε at the first alone."""
+def kept(name: str) -> dict[str, dict[str, list[float]]]:
+    """What was found of a set: accuracies by model and ε."""
+    path = KEPT / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}  # type: ignore[no-any-return]
+
+
+def measure(name: str, models: dict[str, Callable[[float, int, Any, Any], Any]], splits: int) -> None:
+    """Accuracies of each model at each ε on each split, but for those that are kept; without privacy there is one ε."""
     X, y, bounds = loaded(name)
-    found: dict[str, Any] = {}
+    KEPT.mkdir(parents=True, exist_ok=True)
     for kind, make in models.items():
         for epsilon in EPSILONS[:1] if kind == "not private" else EPSILONS:
+            found = kept(name)
+            if f"{epsilon:g}" in found.setdefault(kind, {}):
+                continue
+            values = []
             for number in range(splits):
                 train, test = split(len(y), number)
                 model = make(epsilon, number, bounds, np.unique(y)).fit(X[train], y[train])
-                found.setdefault(kind, {}).setdefault(f"{epsilon:g}", []).append(float(model.score(X[test], y[test])))
-            values = found[kind][f"{epsilon:g}"]
+                values.append(float(model.score(X[test], y[test])))
             print(name, kind, epsilon, f"{np.mean(values):.3f} ± {np.std(values):.3f}", flush=True)
-    return found
+            found[kind][f"{epsilon:g}"] = values
+            (KEPT / f"{name}.json").write_text(json.dumps(found))
 
 
 def mapped(model: Any, bounds: Any) -> Any:
@@ -72,7 +85,7 @@ def mapped(model: Any, bounds: Any) -> Any:
     return make_pipeline(FunctionTransformer(lambda X: (np.clip(X, low, high) - low) / (high - low) * 2 - 1), model)
 
 
-def central(name: str, splits: int) -> dict[str, Any]:
+def central(name: str, splits: int) -> None:
     """Run by the other environment's Python."""
     from diffprivlib.models import GaussianNB
     from diffprivlib.models import LogisticRegression as Private
@@ -84,10 +97,10 @@ def central(name: str, splits: int) -> dict[str, Any]:
     def bayes(epsilon: float, number: int, bounds: Any, classes: Any) -> Any:
         return GaussianNB(epsilon=epsilon, bounds=bounds, random_state=number)
 
-    return measured(name, {"diffprivlib, logistic": logistic, "diffprivlib, naive Bayes": bayes}, splits)
+    measure(name, {"diffprivlib, logistic": logistic, "diffprivlib, naive Bayes": bayes}, splits)
 
 
-def local(name: str, splits: int) -> dict[str, Any]:
+def local(name: str, splits: int) -> None:
     """Ours, and one without privacy."""
     from fastldp.sklearn import LDPClassifier, LDPSearch
 
@@ -106,33 +119,22 @@ def local(name: str, splits: int) -> dict[str, Any]:
         return LDPSearch(ours(10)(epsilon, number, bounds, classes), {"l2": GRID}, random_state=number)
 
     models = {"not private": plain, "fastldp, 1 worker": ours(1), "fastldp, 10 workers": ours(10)}
-    models |= {"fastldp, 10 workers, LDPSearch": searched, "fastldp, each row a worker": ours("rows")}
-    return measured(name, models, splits)
+    models |= {"fastldp, 10 workers, LDPSearch": searched}
+    if name in SMALL:
+        models["fastldp, each row a worker"] = ours("rows")
+    measure(name, models, splits)
 
 
-def of_other_environment(name: str, splits: int) -> dict[str, Any]:
-    """What diffprivlib does; nothing where it cannot be had."""
+def in_other_environment(name: str, splits: int) -> None:
+    """What diffprivlib does, where it can be had."""
     python = HOME / ("Scripts" if os.name == "nt" else "bin") / "python"
     if not python.exists():
         venv.create(HOME, with_pip=True)
         if subprocess.run([python, "-m", "pip", "install", "-q", *CENTRAL], check=False).returncode:
+            shutil.rmtree(HOME)
             print("diffprivlib cannot be installed; its rows are left out")
-            return {}
+            return
     subprocess.run([python, __file__, "--central", "--splits", str(splits), name], check=True)
-    return kept(name, "central", dict)
-
-
-def kept(name: str, kind: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What was found, or is found now."""
-    path = KEPT / f"{name}-{kind}.json"
-    if not path.exists():
-        KEPT.mkdir(parents=True, exist_ok=True)
-        found = make()
-        if not found:
-            return {}
-        path.write_text(json.dumps(found))
-    found = json.loads(path.read_text())
-    return found if isinstance(found, dict) else {}
 
 
 WHO = {
@@ -189,11 +191,11 @@ def main() -> None:
     lines: list[str] = []
     for name in chosen.sets:
         if chosen.central:
-            kept(name, "central", lambda name=name: central(name, chosen.splits))  # type: ignore[misc]
+            central(name, chosen.splits)
             continue
-        found = kept(name, "local", lambda name=name: local(name, chosen.splits))  # type: ignore[misc]
-        found |= kept(name, "central", lambda name=name: of_other_environment(name, chosen.splits))  # type: ignore[misc]
-        lines += table(name, found)
+        local(name, chosen.splits)
+        in_other_environment(name, chosen.splits)
+        lines += table(name, kept(name))
     if chosen.central:
         return
     print("\n".join([*lines, *costs()]))

@@ -54,7 +54,7 @@ def split(rows: int, number: int) -> tuple[Any, Any]:
 def kept(name: str) -> dict[str, dict[str, list[float]]]:
     """What was found of a set: accuracies by model and ε."""
     path = KEPT / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else {}  # type: ignore[no-any-return]
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def measure(name: str, models: dict[str, Callable[[float, int, Any, Any], Any]], splits: int) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import fastldp as fl
+import sweeps
 from fastldp.cli import main
 from fastldp.engine.block import Block
 from fastldp.noise import Noise
@@ -453,3 +454,17 @@ def test_the_command_names_all_experiments() -> None:
     assert {*EXPERIMENTS, "all"} == set(WHAT)
     # What takes longer is not made along with the others.
     assert {*ALL, "fig3", "planner"} == set(EXPERIMENTS)
+
+
+def test_what_choices_were_made_from_is_told_with_a_digest(tmp_path: Path) -> None:
+    """As a table that specifications may have, equal for equal trials."""
+    told = []
+    for name, seed in (("one", "3"), ("two", "3"), ("three", "4")):
+        sweeps.run(sweeps.spec(seed=seed), tmp_path / f"{name}.h5")
+        found = fl.results(tmp_path / f"{name}.h5")
+        told.append(tomllib.loads(choosing.tuning_table("trials.h5", found, ['step = "0.3"']))["tuning"])
+    assert told[0].keys() == {*spec.TUNING_KEYS}
+    assert told[0]["runs"] == 12
+    assert told[0]["grid"] == ["step: 0.1, 0.3", "rounds: 30, 50"]
+    assert told[0]["edges"] == ['step = "0.3"']
+    assert told[0]["digest"] == told[1]["digest"] != told[2]["digest"]

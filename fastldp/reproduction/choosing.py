@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
@@ -10,9 +12,14 @@ import numpy as np
 
 from fastldp.sweeping import Results
 from fastldp.sweeping.making import METHODS
+from fastldp.sweeping.parameters import shown
 
 # Tuned beside the method's own parameters, where a sweep varies it: the norm that gradients are clipped to.
 OF_PROBLEM = ("gradient_bound",)
+
+# By what rules choices are made.
+LEAST = "the least mean error, at each horizon and over all (geometric mean), on noise that is not reported"
+MOST_RIGHT = "the highest accuracy on images held out of the training set"
 
 
 class Choice(NamedTuple):
@@ -117,12 +124,30 @@ def method_tables(choices: Mapping[str, Tuned]) -> str:
     return text
 
 
+def tuning_table(file: str, trials: Results, edges: Sequence[str], *, rule: str = LEAST) -> str:
+    """A table [tuning]: what the methods above were chosen from, which is kept with their results."""
+    grid = [f"{name}: {', '.join(map(shown, values))}" for name, values in trials.parameters.items() if len(values) > 1]
+    told: dict[str, Any] = {"file": file, "digest": digest_of(trials), "rule": rule, "runs": len(trials)}
+    told |= {"grid": grid, "edges": [*edges]}
+    return "\n[tuning]\n" + "".join(f"{name} = {_toml(value)}\n" for name, value in told.items())
+
+
+def digest_of(trials: Results) -> str:
+    """A digest of parameters, outcomes and errors of these runs: equal for equal results."""
+    columns = {name: values.tolist() for name, values in trials.table().items() if name != "seconds"}
+    return hashlib.sha256(repr(sorted(columns.items())).encode()).hexdigest()[:32]
+
+
 def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {_toml(item)}" for name, item in value.items()) + "}"
-    return f'"{value}"' if isinstance(value, str) else repr(value)
+    return repr(value)
 
 
 def _plain(value: Any) -> Any:

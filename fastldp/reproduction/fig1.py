@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from matplotlib.figure import Figure
 
-from fastldp.reproduction.choosing import Tuned, edge_notes, method_table, method_tables, tuned
+from fastldp.reproduction.choosing import Tuned, edge_notes, method_table, method_tables, tuned, tuning_table
 from fastldp.reproduction.drawing import draw_bars, draw_bound, finish, same_limits
 from fastldp.reproduction.experiment import Experiment
 from fastldp.reproduction.series import Series, over_horizons, planned
@@ -76,9 +76,11 @@ class Figure1(Experiment):
         """All methods with the bound B that the data have, tuned on other noise than is reported."""
         tuning = self.sweep("fig1-tuning", into="fig1-tuning.h5", values=self._precision())
         choices = {label: tuned(tuning, **family) for label, family in FAMILIES.items()}
-        self.note_edges("fig1", edge_notes(choices))
+        edges = edge_notes(choices)
+        self.note_edges("fig1", edges)
         horizons = list(choices["Algorithm 1"].each)
-        self.sweep("fig1", into="fig1.h5", added=method_tables(choices))
+        told = tuning_table("fig1-tuning.h5", tuning, edges)
+        self.sweep("fig1", into="fig1.h5", added=method_tables(choices) + told)
         self.sweep("fig1-exact", into="fig1.h5")
         found = self.sweep("fig1-planned", into="fig1.h5")
         once, each = [], []
@@ -102,6 +104,7 @@ class Figure1(Experiment):
         tuning = tuning.where(gradient_bound=lambda bound: bound is not None)
         choices = {label: tuned(tuning, **family) for label, family in FAMILIES.items()}
         self.note_edges("fig1, all clip", edge_notes(choices, once=False))
+        told = tuning_table("fig1-tuning.h5", tuning, edge_notes(choices, once=False))
         # A bound is the problem's, so there is a sweep for each that was chosen.
         tables: dict[float, str] = {}
         for label, chosen in choices.items():
@@ -113,7 +116,7 @@ class Figure1(Experiment):
             found = self.sweep(
                 "fig1-clipped",
                 into="fig1.h5",
-                added=added,
+                added=added + told,
                 name=f"fig1-clipped-{bound:g}",
                 values={"gradient_bound": bound},
             )

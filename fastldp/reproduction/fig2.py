@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from fastldp.reproduction.choosing import edge_notes, method_table, tuned
+from fastldp.reproduction.choosing import edge_notes, method_table, tuned, tuning_table
 from fastldp.reproduction.drawing import draw_bands, draw_bars, draw_bound, finish, same_limits
 from fastldp.reproduction.experiment import Experiment
 from fastldp.reproduction.series import PLANNED, Series, along_rounds, over_horizons, planned
@@ -87,6 +87,7 @@ class Figure2(Experiment):
         chosen = choices["Algorithm 1"]
         horizons = list(chosen.each)
         added = [method_table(one.once.method, f"{label}, tuned once") for label, one in choices.items()]
+        added.append(tuning_table("fig2-tuning.h5", searches, edge_notes(choices)))
         self.sweep("fig2", into="fig2.h5", added="".join(added))
         self.sweep("fig2-exact", into="fig2.h5")
         found = self.sweep("fig2-planned", into="fig2.h5")

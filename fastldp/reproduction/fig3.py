@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fastldp.reproduction.choosing import Choice, method_table, tuned
+from fastldp.reproduction.choosing import MOST_RIGHT, Choice, method_table, tuned, tuning_table
 from fastldp.reproduction.experiment import Experiment, save_csv
 from fastldp.reproduction.series import Series, along_rounds
 from fastldp.reproduction.verdicts import LOSS, NEAR, Verdict, higher, keeps, near
@@ -84,20 +84,21 @@ class Figure3(Experiment):
             horizon, choice = chosen(tried, epsilon)
             # Those of C and γ, which were chosen first, and of μ.
             both = tuple(dict.fromkeys((*edges[epsilon], *choice.edges)))
-            panels.append(self._made(budget, horizon, choice._replace(edges=both)))
+            told = tuning_table("fig3-search.h5", tried, both, rule=MOST_RIGHT)
+            panels.append(self._made(budget, horizon, choice._replace(edges=both), told))
         self.save_figure(self._drawn(panels))
         self.save_series([series for panel in panels for series in panel.measured])
         return [verdict for panel in panels for verdict in _verdicts(panel)]
 
-    def _made(self, budget: tuple[float, float], searched_at: int, choice: Choice) -> Panel:
-        """The runs of one budget, with what was chosen for it at another horizon."""
+    def _made(self, budget: tuple[float, float], searched_at: int, choice: Choice, told: str) -> Panel:
+        """The runs of one budget, with what was chosen for it at another horizon, and what is told of the search."""
         horizons = self.horizons("fig3")
         middle = horizons[1]
         network = {name: choice.parameters[name] for name in CHOSEN}
         step = carried_over(choice.parameters["step"], searched_at, middle)
         self.notes.append(_note(budget, choice, searched_at, step, middle))
         given = network_and_budget(budget, choice, searched_at)
-        method = method_table(METHOD | {"step": step}, f"chosen for T = {middle:,}, and taken for all")
+        method = method_table(METHOD | {"step": step}, f"chosen for T = {middle:,}, and taken for all") + told
         self.sweep("fig3", into="fig3.h5", added=given + method, name=f"fig3-{budget[0]:g}")
         given += 'accounting = "gdp"\n'
         found = self.sweep("fig3-exact", into="fig3.h5", added=given + method, name=f"fig3-exact-{budget[0]:g}")

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fastldp.planning import Prior, plan
-from fastldp.reproduction.choosing import edge_notes, method_table, tuned
+from fastldp.reproduction.choosing import edge_notes, method_table, tuned, tuning_table
 from fastldp.reproduction.drawing import draw_bars, finish, same_limits
 from fastldp.reproduction.experiment import Experiment, save_csv
 from fastldp.reproduction.series import PLANNED, Series, over_horizons, planned
@@ -50,8 +50,10 @@ class Planner(Experiment):
 
     def _on(self, data: str) -> Found:
         recipe = f"planner-{data}"
-        searched = tuned(self.sweep(f"{recipe}-tuning", into=f"{recipe}-tuning.h5"), method="PrimalDual")
-        self.note_edges(recipe, edge_notes({"the search": searched}, once=False))
+        trials = self.sweep(f"{recipe}-tuning", into=f"{recipe}-tuning.h5")
+        searched = tuned(trials, method="PrimalDual")
+        edges = edge_notes({"the search": searched}, once=False)
+        self.note_edges(recipe, edges)
         chosen = {T: choice.method for T, choice in searched.each.items()}
         horizons = list(chosen)
         problem, budget = self.problem(f"{recipe}-tuning")
@@ -61,6 +63,7 @@ class Planner(Experiment):
         added = "".join(method_table(chosen[T], f"the best of the search at T = {T:,}", rounds=T) for T in horizons)
         for prior in priors:
             added += method_table({**PLANNED, "prior": prior}, "a wrong prior", rounds=horizons[-1])
+        added += tuning_table(f"{recipe}-tuning.h5", trials, edges)
         runs = self.sweep(recipe, into=f"{recipe}.h5", added=added)
 
         def ends(label: str, **method: Any) -> Series:

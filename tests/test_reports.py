@@ -149,7 +149,8 @@ def test_the_report_of_a_reproduction_has_its_claims_and_curves(tmp_path: Path) 
     found = [Verdict("Figure 1", "it falls", "0.5, then 0.25", True), Verdict("Figure 1", "for ever", "no", None)]
     made = reproductions.report_of(tmp_path, {"fig1": found}, ["a note"], quick=True)
     (content,) = data_of(made)
-    assert content["series"] == [{"name": "ours", "x": [10, 20], "y": [0.5, 0.25], "error": [0.1, 0.1], "runs": [3, 3]}]
+    expected = {"x": [10, 20], "y": [0.5, 0.25], "error": [0.1, 0.1], "runs": [3, 3]}
+    assert content["series"] == [{"name": "ours", "off": False, **expected}]
     for wanted in ("it falls", '<td class="word-good">held', '<td class="word-open">undecided', "a note.", "--quick"):
         assert wanted in made.html
 

@@ -97,7 +97,7 @@
       this.picture = picture;
       // Of very many curves the first are shown until others are asked for.
       picture.series.forEach((one, k) => {
-        if (!this.known.has(one.name) && k >= SHOWN_AT_FIRST) this.off.add(one.name);
+        if (!this.known.has(one.name) && (k >= SHOWN_AT_FIRST || one.off)) this.off.add(one.name);
         this.known.add(one.name);
       });
       this.draw();

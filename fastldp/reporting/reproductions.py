@@ -18,6 +18,7 @@ TITLES = {
     "table1": "Table 1",
     "planner": "The planner",
 }
+BOUND = "bound"
 # So many curves whose names begin or end alike are a picture of their own.
 ENOUGH = 3
 
@@ -63,7 +64,8 @@ def _pictures(path: Path) -> list[Any]:
     for point in points:
         key = point["series"], point["rounds"] if along else ""
         name = f"{key[0]}, T = {int(key[1]):,}" if along else key[0]
-        one = series.setdefault(key, {"name": name, "x": [], "y": [], "error": [], "runs": []})
+        # A bound may be so far off that it presses the curves together: it is shown when it is asked for.
+        one = series.setdefault(key, {"name": name, "off": BOUND in key[0], "x": [], "y": [], "error": [], "runs": []})
         one["x"].append(int(point["round"]))
         one["y"].append(float(point["mean"]))
         one["error"].append(float(point["std"]))

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting import dp_event
+from dp_accounting.rdp import RdpAccountant
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
@@ -75,6 +77,15 @@ def test_epsilon_is_one_that_the_best_of_gaussian_scores_keeps() -> None:
                 1 - math.log1p(-(1 - gamma) * float(ndtr(y - shift))) / math.log(gamma) for shift in (way, 0.0)
             )
             assert first <= math.exp(epsilon) * second + delta
+
+
+@pytest.mark.parametrize(("rho", "trials"), [(0.01, 10.0), (0.033, 4.0), (0.5, 100.0), (0.001, 1.5)])
+def test_it_is_what_another_accountant_finds(rho: float, trials: float) -> None:
+    accountant = RdpAccountant(orders=[1 + math.exp(v) for v in np.linspace(-2, 8, 600)])
+    trial = dp_event.GaussianDpEvent(1 / math.sqrt(2 * rho))
+    accountant.compose(dp_event.RepeatAndSelectDpEvent(trial, trials, 0.0))
+    # Of its orders none is quite the best.
+    assert epsilon_of_best(rho, 1e-5, trials) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-3)
 
 
 def test_it_grows_with_what_it_should() -> None:

@@ -17,7 +17,7 @@ import scipy
 import fastldp as fl
 from fastldp.cli import files, options
 from fastldp.cli.data import shown
-from fastldp.engine import driving
+from fastldp.engine import driving, threads
 from fastldp.engine.layouts import LANES
 from fastldp.kernels.jit import cache_folder
 
@@ -73,7 +73,7 @@ def _of_machine() -> dict[str, Any]:
         "joblib": joblib.__version__,
         "machine": f"{platform.machine()}, {platform.system()}",
         "cores": driving.available_cores(),
-        "threading": driving.threading_layer(),
+        "threading": threads.threading_layer(),
         "lanes": ", ".join(f"{lanes} × {dtype}" for dtype, lanes in LANES.items()),
         "kernel cache": str(cache_folder() or "none: no writable folder"),
     }

@@ -11,11 +11,9 @@ import itertools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numba
 import numpy as np
 from joblib import Parallel, delayed
 from joblib.parallel import ThreadingBackend
@@ -33,9 +31,9 @@ from fastldp.engine.layouts import (
     samples_in_rows,
 )
 from fastldp.engine.runs import Lane, Runs
+from fastldp.engine.threads import Crew, several_callers, sharing, spread
 from fastldp.forking import available_cores as available_cores
 from fastldp.forking import parallel_kernels_run
-from fastldp.kernels import jit
 from fastldp.kernels.calling import Piece
 from fastldp.problems.composite import Composite
 from fastldp.problems.linear import Problem
@@ -56,9 +54,6 @@ SHORT_JOB = 1e7
 
 # How much larger than the data its panels may be.
 MOST_PADDING = 2.0
-
-# Numba's simplest threading layer aborts where two threads start parallel kernels at the same time.
-_ONE_PARALLEL_CALLER = threading.Lock()
 
 
 class _Threads(ThreadingBackend):  # type: ignore[misc]
@@ -102,25 +97,30 @@ def execute(
             block = last.block = Block(samples, batch, alone=alone)
         drive(block, threads=threads, stop=stop, advanced=advanced)
 
-    def complete_or_stop(batch: Sequence[Lane]) -> None:
+    def complete_or_stop(batch: Sequence[Lane], threads: int) -> None:
         try:
-            complete(batch, 1)
+            complete(batch, threads)
         except BaseException:
             stop.set()  # or the blocks of other threads would go on
             raise
 
-    # Whole waves of blocks take a thread each; where it pays, the blocks left over share all threads, in turns.
+    def complete_all(batches: Sequence[Sequence[Lane]], at_once: int, threads: int) -> None:
+        if at_once == 1:
+            for batch in batches:
+                complete(batch, threads)
+        else:
+            parallel = Parallel(n_jobs=at_once, backend=_Threads(), batch_size=1, pre_dispatch="all")
+            parallel(delayed(complete_or_stop)(batch, threads) for batch in batches)
+
+    # Whole waves of blocks take a thread each; where it pays, the blocks left over share all threads.
     pays = cores > 1 and threads_pay(problem, alone=alone)
     waves = len(packs) - len(packs) % cores if pays else len(packs)
     lengths = [batch[0].runs.rounds * cost for batch in packs[:waves]]
-    if waves <= 1 or lengths[0] < SHORT_BLOCK or sum(lengths) < SHORT_JOB:
-        for batch in packs[:waves]:
-            complete(batch, 1)
-    else:
-        parallel = Parallel(n_jobs=cores, backend=_Threads(), batch_size=1, pre_dispatch="all")
-        parallel(delayed(complete_or_stop)(batch) for batch in packs[:waves])
-    for batch in packs[waves:]:
-        complete(batch, cores)
+    short = waves <= 1 or lengths[0] < SHORT_BLOCK or sum(lengths) < SHORT_JOB
+    complete_all(packs[:waves], 1 if short else cores, 1)
+    if left := packs[waves:]:
+        work = problem.work * (1 if alone else lanes)
+        complete_all(left, *spread(len(left), cores, work, problem.n, at_once=len(left) > 1 and several_callers()))
 
 
 def drive(
@@ -140,10 +140,13 @@ def drive(
     length = segment_length(block.problem, block.program.local_steps)
     # Who has less time than a segment takes gets records one by one.
     at_records = seconds < 1e-9 * SEGMENT_NANOSECONDS
+    crew = Crew(threads)
     with sharing(threads):
         for end in block.ends(length, at_records=at_records, limit=limit):
-            before = block.rounds_done
-            block.advance(end, threads=threads)
+            before, done = block.rounds_done, block.done
+            crew.begin()
+            block.advance(end, threads=crew.now)
+            crew.end(end - done)
             if advanced is not None:
                 advanced(block.rounds_done - before)
             if block.over or time.perf_counter() > deadline or (stop is not None and stop.is_set()):
@@ -217,32 +220,9 @@ def segment_length(problem: Composite, local_steps: int) -> int:
     return max(1, int(SEGMENT_NANOSECONDS / nanoseconds(problem, local_steps)))
 
 
-def threading_layer() -> str:
-    """What Numba runs parallel kernels on, or would: it says so only after the first."""
-    try:
-        return str(numba.threading_layer())  # type: ignore[attr-defined]
-    except ValueError:
-        return f"{jit.config.THREADING_LAYER} (chosen when the first parallel kernel runs)"
-
-
 def threads_pay(problem: Composite, *, alone: bool = False) -> bool:
     """Whether threads can share the rounds of a block, and these are long enough for it."""
     return parallel_kernels_run() and problem.work * (1 if alone else lanes_of(problem)) > PARALLEL_WORK
-
-
-@contextmanager
-def sharing(count: int) -> Iterator[None]:
-    """So many of Numba's threads for parallel kernels inside the with, by one caller at a time; one needs no turn."""
-    if count == 1:
-        yield
-        return
-    with _ONE_PARALLEL_CALLER:
-        before = numba.get_num_threads()
-        numba.set_num_threads(count)
-        try:
-            yield
-        finally:
-            numba.set_num_threads(before)
 
 
 def _refuse_what_cannot_fit(problem: Composite, *, lanes: int, blocks: int) -> None:

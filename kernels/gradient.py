@@ -107,14 +107,16 @@ def _by_type_of_samples(
 
 def _over_rows(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any) -> Any:
     inside = _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share, counting)
-    store(inside, scratch.inside, share)
+    if counting:
+        store(inside, scratch.inside, share)
 
 
 def _over_panels(
     objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any
 ) -> Any:
     inside = _sum_all(objective, samples, i, X, row, scratch.scaled, samples.partial, share, counting)
-    store(lane_sum(inside), scratch.inside, share)
+    if counting:  # the shares of a run alone have a cache line in common here
+        store(lane_sum(inside), scratch.inside, share)
     for j in range(X.shape[1]):
         store(lane_sum(load(samples.partial, share, j)), scratch.gradient, share, j)
 

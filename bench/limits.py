@@ -10,6 +10,7 @@ import numba
 import numpy as np
 
 from fastldp.kernels import jit
+from fastldp.kernels.barrier import await_end, barrier, end_round
 from fastldp.kernels.chacha import chacha20, load_key
 from fastldp.kernels.simd import aligned_zeros, fma, load, store, store_rows
 
@@ -52,6 +53,26 @@ def _encipher(keys: Any, words: Any, blocks: int) -> None:
         key = load_key(load(keys, 0), keys)
         for block in range(blocks):
             store_rows(chacha20(key, np.uint32(block), np.uint32(0), np.uint32(thread), np.uint32(0)), words[thread], 0)
+
+
+@jit.parallel
+def _toss(line: Any, times: int) -> None:
+    """Two threads write to a cache line by turns."""
+    for thread in numba.prange(2):
+        for t in range(times):
+            await_end(line, 2 * t + thread - 1)
+            end_round(line, 2 * t + thread)
+
+
+def hop(times: int = 500) -> float:
+    """The seconds in which what one core writes is seen by another: less where they share a cache; at this moment."""
+    best = float("inf")
+    for _ in range(4):  # the first may compile, or wake threads
+        line = barrier(1)
+        began = time.perf_counter()
+        _toss(line, times)
+        best = min(best, time.perf_counter() - began)
+    return best / (2 * times)
 
 
 @cache
@@ -125,6 +146,8 @@ def main() -> None:
     print(f"on {numba.get_num_threads()} threads")
     for name, rate in measured().items():
         print(f"{name}: {rate / 1e9:.1f} {'GB/s' if name in ('read', 'cipher') else 'GFlop/s'}")
+    if numba.get_num_threads() > 1:
+        print(f"from core to core: {1e9 * hop():.0f} ns")
 
 
 if __name__ == "__main__":

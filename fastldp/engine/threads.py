@@ -15,9 +15,10 @@ from fastldp.kernels import jit
 ONE_CALLER = ("workqueue",)
 _TURN = threading.Lock()
 
-# What threads that meet at the end of a round cost each other, in nanoseconds a thread: a cache line or two on their
-# way between cores, which takes 50 where these share a cache and 160 where not. And what a product takes.
-MEETING, PRODUCT = 300.0, 0.25
+# What a round costs that threads share, beside its work, in nanoseconds a thread: counters, what the server reads of
+# other cores' caches and these fetch back. Two threads were measured to lose 1.5 µs where their cores share a cache, 3.7
+# where not, uneven shares included. And what a product takes.
+MEETING, PRODUCT = 600.0, 0.25
 
 # Threads use their cores to the full, also where they wait for each other. Those that had less than this of them share
 # them with other programs; one thread may be faster then, and is tried for a segment. Who was faster goes on for so

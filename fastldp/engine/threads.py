@@ -16,14 +16,14 @@ ONE_CALLER = ("workqueue",)
 _TURN = threading.Lock()
 
 # What a round costs that threads share, beside its work, in nanoseconds a thread: counters, what the server reads of
-# other cores' caches and these fetch back. Two threads were measured to lose 1.5 µs where their cores share a cache, 3.7
-# where not, uneven shares included. And what a product takes.
+# other cores' caches and these fetch back. Two threads were measured to lose 1.5 µs a round where their cores share a
+# cache and 3.7 where not, uneven shares included. And what a product takes.
 MEETING, PRODUCT = 600.0, 0.25
 
 # Threads use their cores to the full, also where they wait for each other. Those that had less than this of them share
 # them with other programs; one thread may be faster then, and is tried for a segment. Who was faster goes on for so
 # many segments.
-LEAST_USE, SEGMENTS = 0.8, 10
+LEAST_USE, SEGMENTS = 0.65, 10
 
 
 def threading_layer() -> str:

@@ -178,7 +178,7 @@ def work(given: Case, runs: int, rounds: int, gradients: int = 1, threads: int |
     data = size.entries * (itemsize + index) / runs
     state = 6 * size.n * size.d * itemsize
     noise = size.n * words(size.d, dtype)
-    return Work(runs * rounds * gradients, 4 * size.entries, data + state, noise, dtype, threads)
+    return Work(runs * rounds * gradients, 4 * size.entries, data + state, dtype, threads, noise)
 
 
 def words(d: int, dtype: str) -> int:

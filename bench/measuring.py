@@ -30,9 +30,9 @@ class Work(NamedTuple):
     units: float = 1  # run-rounds, values, calls: what a time is divided by
     flops: float = 0  # a unit
     bytes: float = 0  # a unit, read or written
-    noise: float = 0  # a unit, bytes of the cipher
     dtype: str = "float64"
     threads: int | None = None  # all of them
+    noise: float = 0  # a unit, bytes of the cipher
 
 
 def measure(

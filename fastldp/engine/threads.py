@@ -73,9 +73,12 @@ def spread(blocks: int, cores: int, work: float, workers: int, *, at_once: bool)
         meeting = MEETING * threads if threads > 1 else 0.0
         return -(-blocks // count) * (PRODUCT * work / threads + meeting), -count
 
-    most = min(blocks, cores) if at_once else 1
+    # Blocks in turns have two threads at least: whether these pay has been asked.
     choices = [
-        (count, threads) for count in range(1, most + 1) for threads in range(1, min(cores // count, workers) + 1)
+        (count, threads)
+        for count in range(1, (min(blocks, cores) if at_once else 1) + 1)
+        for most in [min(cores // count, workers)]
+        for threads in range(min(most, 2 if count == 1 else 1), most + 1)
     ]
     return min(choices, key=rounds_of_all)
 

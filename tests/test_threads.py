@@ -39,6 +39,8 @@ def test_blocks_that_are_left_run_at_once_where_these_are_more_cores() -> None:
 
 def test_a_busy_machine_is_left_to_one_thread_where_it_is_faster() -> None:
     crew = Crew(2)
+    crew.judge(100, 3.0, 2.0)
+    assert crew.now == 2  # the first segment tells nothing
     crew.judge(100, 1.0, 1.9)
     assert crew.now == 2  # both cores are ours
     crew.judge(100, 3.0, 3.2)
@@ -52,6 +54,7 @@ def test_a_busy_machine_is_left_to_one_thread_where_it_is_faster() -> None:
 
 def test_a_busy_machine_is_shared_where_one_thread_is_slower() -> None:
     crew = Crew(4)
+    crew.judge(100, 1.0, 4.0)
     crew.judge(100, 1.0, 2.0)
     assert crew.now == 1
     crew.judge(100, 3.0, 3.0)

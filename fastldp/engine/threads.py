@@ -93,7 +93,7 @@ class Crew:
     def __init__(self, most: int) -> None:
         self.most = self.now = most
         self._paces: dict[int, float] = {}
-        self._settled = 0
+        self._settled = 2  # the first segment wakes threads, and lays out what it is about
         self._began = time.perf_counter(), time.process_time()
 
     def begin(self) -> None:

@@ -67,6 +67,28 @@ def test_the_claim_that_was_broken_is_named(good: Path, tmp_path: Path) -> None:
     assert "repetition" in wrong
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("settings/parameters", b"{}"),
+        ("settings/parameters", b"no JSON"),
+        ("settings/ledger", b'{"promised_epsilon": 1}'),
+        ("settings/provenance", b"[]"),
+        ("sessions", b'{"spec": 3}'),
+        ("sessions", b"{"),
+        ("sessions", b"[1]"),
+    ],
+)
+def test_what_makes_no_sense_is_not_confirmed_and_not_the_end(
+    good: Path, tmp_path: Path, name: str, text: bytes
+) -> None:
+    def change(root: Any) -> None:
+        doctored.replaced(root, name, np.array([text] * root[name].size))
+
+    doctored.doctor(good, tmp_path / "doctored.h5", change)
+    assert not fl.verify(tmp_path / "doctored.h5", runs=1).passed
+
+
 def test_a_damaged_file_is_refuted_by_its_checksums(good: Path, tmp_path: Path) -> None:
     content = bytearray(good.read_bytes())
     content[len(content) // 3] ^= 1

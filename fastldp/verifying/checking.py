@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,18 +85,34 @@ def verify(
             return Verification(name, (Claim("checksums", REFUTED, str(error)),), seed)
     if not files:
         raise FileNotFoundError(f"{name}: no such file, where results of a sweep should be")
-    found = _File(Loaded(Merged(files)))
     told = "every page of the file has the checksum that was written with it"
     claims = [Claim.of("checksums", told, [str(one.message) for one in damage if one.category is DamageWarning])]
-    claims += [found.keys(), found.shapes(), found.sums([file.numbers("optimality") for file in files])]
-    claims.append(found.ledgers())
+    try:
+        found = _File(Loaded(Merged(files)))
+    except Exception as error:  # behind checksums that were made anew anything may be wrong
+        return Verification(name, (*claims, _unreadable("settings", error)), seed)
     place = Path(folder) if folder is not None else Path(path).absolute().parent
     made, by_text, unread = remaking.specifications(found.sessions, found.keys_there, given, place)
-    claims.append(found.specification(made, by_text, unread))
-    if made:
-        claims += [found.promises(made), found.ends(made)]
-    claims.append(found.runs(made, runs, np.random.default_rng(seed)))
+    chance = np.random.default_rng(seed)
+    looks: dict[str, Callable[[], Claim]] = {
+        "settings": found.keys,
+        "runs there": found.shapes,
+        "optimality": lambda: found.sums([file.numbers("optimality") for file in files]),
+        "ledgers": found.ledgers,
+        "specification": lambda: found.specification(made, by_text, unread),
+        **({"promises": lambda: found.promises(made), "final models": lambda: found.ends(made)} if made else {}),
+        "runs": lambda: found.runs(made, runs, chance),
+    }
+    for what, look in looks.items():
+        try:
+            claims.append(look())
+        except Exception as error:
+            claims.append(_unreadable(what, error))
     return Verification(name, tuple(claims), seed, _differing_code(found.sessions))
+
+
+def _unreadable(name: str, error: Exception) -> Claim:
+    return Claim(name, REFUTED, f"what the file has of it makes no sense ({type(error).__name__}: {error})")
 
 
 class _File:
@@ -107,7 +123,7 @@ class _File:
         self.parameters = [json.loads(text) for text in loaded.texts("parameters").tolist()]
         self.names = [key.decode() for key in loaded.texts("key").tolist()]
         self.keys_there = {*self.names}
-        self.sessions = [json.loads(text) for text in loaded.sessions]
+        self.sessions: list[dict[str, Any]] = [dict(json.loads(text)) for text in loaded.sessions]
         outcome = loaded.numbers("outcome")
         self.outcomes = [OUTCOMES[code] for code in outcome.tolist()]
         self.settings = loaded.numbers("setting").tolist()
@@ -224,6 +240,9 @@ class _File:
             if self.names[k] not in made:
                 continue
             spec, setting = made[self.names[k]]
+            if setting.key in spec.refused:
+                wrong.append(f"{self._name(k)}: it cannot run: {spec.refused[setting.key]}")
+                continue
             schedule = spec.grounds[setting.ground].schedule(setting).noised(setting.noise.origin)
             now = None if schedule.ledger is None else schedule.ledger.to_dict()
             fields = (

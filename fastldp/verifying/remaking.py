@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from fastldp.engine.driving import available_cores, lines_of
 from fastldp.engine.layouts import lanes_of
-from fastldp.errors import FastLDPError
 from fastldp.problems.composite import Composite
 from fastldp.problems.linear import Problem
 from fastldp.problems.mlp import MLP
@@ -62,7 +61,7 @@ def specifications(
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # they were given when the runs were made
                     spec = specs.read(f"{text}\n", given, quick=quick, synthetic=synthetic, folder=folder)
-            except (FastLDPError, OSError) as error:
+            except Exception as error:  # it may be anybody's
                 unread.append(str(error))
                 continue
             found = {setting.key: Made(spec, setting) for setting in spec.settings}

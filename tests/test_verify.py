@@ -79,9 +79,7 @@ def test_the_claim_that_was_broken_is_named(good: Path, tmp_path: Path) -> None:
         ("sessions", b"[1]"),
     ],
 )
-def test_what_makes_no_sense_is_not_confirmed_and_not_the_end(
-    good: Path, tmp_path: Path, name: str, text: bytes
-) -> None:
+def test_what_makes_no_sense_is_not_confirmed(good: Path, tmp_path: Path, name: str, text: bytes) -> None:
     def change(root: Any) -> None:
         doctored.replaced(root, name, np.array([text] * root[name].size))
 

@@ -1,12 +1,15 @@
-"""What planning costs beside tuning, over generated problems: untuned.py [--write] [--problems 60].
+"""What planning costs beside tuning, over generated problems: untuned.py [--write] [--problems 36] [--minutes 8].
 
 Problems are drawn: l2 from 10⁻⁴ to 1, d from 5 to 1,000, m from 20 to 5,000, the smaller class from 3 to 50 %, spectra
 from flat to steep, rows of any length, some with outliers. For each the errors of the paper's defaults, of the plan
 without clipping and of the adaptive plan stand beside the best of a search over threshold and step made on the data.
-Prints quantiles of the ratios; with --write they are put into docs/clipping.md. A quarter of an hour.
+Prints quantiles of the ratios; with --write they are put into docs/clipping.md. A quarter of an hour; what was found is
+kept in out/untuned.csv and not made again, so that it can be had in pieces of so many minutes.
 """
 
 import argparse
+import csv
+import time
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,9 +21,10 @@ import fastldp as fl
 from readme import ROOT, write
 
 BUDGET = fl.Budget(1.0, 1e-4)
+KEPT = Path(ROOT) / "out" / "untuned.csv"
 WORKERS, ROUNDS, REPETITIONS, SEARCHED = 20, 1000, 8, 2
 # So many numbers at most: a search reads them thousands of times.
-LARGEST = 10**6
+LARGEST = 3 * 10**5
 # Of the median of the gradients' norms at zero; and steps.
 THRESHOLDS = (0.1, 0.2, 0.4, 0.7, 1.2, 2.0)
 STEPS = np.geomspace(0.001, 1.0, 10)
@@ -60,6 +64,11 @@ class Drawn(NamedTuple):
         )
 
     def problem(self, rng: np.random.Generator) -> fl.Problem:
+        """Over so many workers."""
+        A, b = self.samples(rng)
+        return fl.Problem(A, b, workers=WORKERS, l2=self.l2)
+
+    def samples(self, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Normal features of this spectrum, labels of a logistic model with an offset that makes classes unequal."""
         rows = WORKERS * self.m
         scales = np.arange(1, self.d + 1) ** (-self.decay / 2)
@@ -74,7 +83,7 @@ class Drawn(NamedTuple):
         A[:, 0] += self.length / 2  # features have means, as offsets do
         if self.outliers:
             A[rng.choice(rows, max(1, rows // 200), replace=False)] *= 100
-        return fl.Problem(A, b, workers=WORKERS, l2=self.l2)
+        return A, b
 
 
 def error(problem: fl.Problem, method: Any) -> float:
@@ -92,26 +101,42 @@ def searched(problem: fl.Problem) -> float:
 
 
 def row(name: str, ratios: NDArray[np.float64]) -> str:
-    return f"| {name} | " + " | ".join(f"{np.quantile(ratios, q):.2f}" for q in QUANTILES.values()) + " |"
+    return f"| {name} | " + " | ".join(f"{np.quantile(ratios, q):,.3g}" for q in QUANTILES.values()) + " |"
+
+
+def measured(k: int) -> list[float]:
+    """The errors of problem k: of the best of the search, and of the methods."""
+    rng = np.random.default_rng([2026, k])
+    drawn = Drawn.at_random(rng)
+    problem = drawn.problem(rng)
+    errors = [searched(problem), *(error(problem, method) for method in METHODS.values())]
+    print(k, drawn, dict(zip(["searched", *METHODS], np.round(errors, 4), strict=True)), flush=True)
+    return errors
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--problems", type=int, default=60)
+    parser.add_argument("--problems", type=int, default=36)
+    parser.add_argument("--minutes", type=float, default=np.inf)
     parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")  # of steps beyond the theorem, which a search may take
-    found = []
-    for k in range(chosen.problems):
-        rng = np.random.default_rng([2026, k])
-        drawn = Drawn.at_random(rng)
-        problem = drawn.problem(rng)
-        best = searched(problem)
-        errors = [error(problem, method) for method in METHODS.values()]
-        found.append([one / best for one in errors])
-        print(k, drawn, f"searched {best:.4g}", dict(zip(METHODS, np.round(errors, 4), strict=True)), flush=True)
-    ratios = np.nan_to_num(np.array(found), nan=np.inf)
-    lines = [f"| over the search | {' | '.join(QUANTILES)} |", "|---" * (len(QUANTILES) + 1) + "|"]
+    KEPT.parent.mkdir(exist_ok=True)
+    KEPT.touch()
+    with KEPT.open(newline="") as file:
+        kept = [[float(cell) for cell in cells] for cells in csv.reader(file)]
+    began = time.monotonic()
+    with KEPT.open("a", newline="") as file:
+        for k in range(len(kept), chosen.problems):
+            if time.monotonic() - began > 60 * chosen.minutes:
+                break
+            kept.append(measured(k))
+            csv.writer(file).writerow(kept[-1])
+            file.flush()
+    found = np.nan_to_num(np.array(kept[: chosen.problems]), nan=np.inf)
+    ratios = found[:, 1:] / found[:, :1]
+    lines = [f"| over the search, {len(found)} problems | {' | '.join(QUANTILES)} |"]
+    lines.append("|---" * (len(QUANTILES) + 1) + "|")
     lines += [row(name, ratios[:, column]) for column, name in enumerate(METHODS)]
     print("\n".join(lines))
     if chosen.write:

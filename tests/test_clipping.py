@@ -389,7 +389,12 @@ def test_the_factor_is_the_documented_one(epsilon: float) -> None:
     clarity = 0.95 * budget.rho * 4 * 50**2 / (2 * 4)
     schedule = fl.PrimalDual("planned", "planned", clip="adaptive").schedule(rows_of(), budget, 100)
     assert schedule.adapting is not None
-    assert schedule.adapting.factor == pytest.approx(np.clip((clarity / 600) ** 0.3, 0.4, 1.5), rel=1e-6)
+    assert schedule.adapting.factor == pytest.approx(np.clip((clarity / 800) ** 0.25, 0.1, 2.0), rel=1e-6)
+
+
+def documented_prior(facts: fl.Facts) -> fl.Prior:
+    far, held = 0.11 * facts.dimension ** (1 / 3) * (facts.bend / facts.l2) ** 0.25, 0.3 * facts.bend / facts.l2
+    return fl.Prior(norm=1 / (1 / far + 1 / held) / np.sqrt(facts.bend))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -401,8 +406,7 @@ def test_the_step_is_planned_for_gradients_of_the_length_that_was_found() -> Non
     assert adapting.adapting is not None
     # Gradients of the logistic loss at zero are half of the rows.
     facts = fl.Facts([50] * 4, 4, C, 0.1, radius=2 * C / factor)
-    prior = fl.Prior(norm=0.11 * 4 ** (1 / 3) * (facts.bend / 0.1) ** 0.25 / np.sqrt(facts.bend))
-    made = fl.plan(facts, BUDGET, rounds=3000, prior=prior)
+    made = fl.plan(facts, BUDGET, rounds=3000, prior=documented_prior(facts))
     at = np.array([C])
     assert adapting.step * adapting.adapting.pace(at)[0] == pytest.approx(made.step, rel=0.05)
     assert adapting.adapting.expected(at)[0] == pytest.approx(made.relative_error, rel=0.05)

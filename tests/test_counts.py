@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from test_clipping import documented_prior
 
 import cases
 import fastldp as fl
@@ -257,7 +258,7 @@ def test_rounds_are_planned_for_half_of_the_start_and_what_counts_leave() -> Non
     left = fl.Budget(float(fl.privacy.epsilon_of((1 - share) * float(np.max(budget.rho)), 1e-5, "zcdp")), 1e-5)
     method = fl.PrimalDual("planned", "planned", clip=fl.AdaptiveClip(start=0.6, share=share, factor=0.8))
     facts = fl.Facts([1000] * 4, 4, 0.3, 0.1, radius=2 * 0.3 / 0.8)
-    prior = fl.Prior(norm=0.11 * 4 ** (1 / 3) * (facts.bend / 0.1) ** 0.25 / np.sqrt(facts.bend))
+    prior = documented_prior(facts)
     fewest = fl.plan(facts, left, prior=prior).smallest_rounds
     assert 100 < fewest < 20_000
     assert method.planned_rounds(problem, budget) == pytest.approx(fewest, rel=0.01)

@@ -11,6 +11,7 @@ import cases
 import fastldp as fl
 import naive
 from fastldp.errors import ArgumentError, BudgetError, HorizonWarning, SpecError
+from fastldp.planning.plan import LARGEST_PLANNED_STEP
 from fastldp.planning.prediction import expected, log_weights
 from fastldp.privacy.allocation import planned_variances
 from fastldp.sweeping import spec
@@ -104,7 +105,31 @@ def test_error_depends_on_tau_alone() -> None:
 def test_fewest_rounds_are_at_the_limit_of_the_step() -> None:
     found = fl.plan(facts(), BUDGET)
     assert found.rounds == found.smallest_rounds
-    assert found.step <= facts().step_limit < found.step * found.rounds / (found.rounds - 1)
+    assert found.step <= LARGEST_PLANNED_STEP < found.step * found.rounds / (found.rounds - 1)
+
+
+def test_plans_keep_to_the_limit_by_curvature() -> None:
+    with pytest.warns(HorizonWarning, match="held at its limit of 0.6211"):
+        assert fl.plan(facts(bound=5.6, l2=0.21), BUDGET, rounds=5).step == pytest.approx(5 / (5.6**2 / 4 + 0.21))
+
+
+@pytest.mark.parametrize("step", [0.2, 0.6, 0.95])
+@pytest.mark.parametrize("regularizer", ["zero", "box_l1", "l2_ball"])
+def test_algorithm_1_contracts_with_every_step_below_1(regularizer: str, step: float) -> None:
+    """V = ‖e‖² + γ/(1−γ) ‖Pe‖² + γ‖λ‖² shrinks by max{(1 − γμ_f)², 1 − γ} a round, as docs/planning.md shows."""
+    case = cases.make(regularizer, l2=0.3, sizes=(5, 14, 1, 9))
+    problem, n, l2 = case.problem, case.problem.n, 0.3
+    assert step < 2 / (problem.smoothness + problem.strong_convexity)
+    x_star = problem.optimum()
+    dual = naive.dual_star(case.loss, case.shards, l2, x_star)
+    x0, still = np.random.default_rng(0).standard_normal((n, problem.d)), np.zeros((n, 40))
+    run = naive.primal_dual(case.shards, case.loss, l2, case.g, x0, step, still, 0, 0, gridded=False)
+    e, apart = run.x - x_star, run.x - run.x.mean(axis=1, keepdims=True)
+    parts = e**2 + step / (1 - step) * apart**2 + step * (run.dual - dual) ** 2
+    V, least = parts.sum(axis=(1, 2)), 1e-20
+    bound = max((1 - step * problem.strong_convexity) ** 2, 1 - step)
+    assert (V[1:] <= bound * V[:-1] * (1 + 1e-9) + least).all()
+    assert V[-1] < V[0]
 
 
 def test_the_default_prior_is_the_even_spectrum() -> None:
@@ -582,7 +607,7 @@ def test_a_mistake_in_a_prior_has_its_line(old: str, new: str, words: str) -> No
 
 
 def test_a_planned_run_is_as_private_as_any() -> None:
-    problem, prior = logistic(gradient_bound=1.0), fl.Prior(norm=0.1)
+    problem, prior = logistic(gradient_bound=1.0), fl.Prior(norm=0.3)
     rounds = fl.plan(problem.facts, BUDGET, prior=prior).rounds
     assert 2 < rounds < 20
     method = fl.PrimalDual(step="planned", allocation="planned", prior=prior)

@@ -24,9 +24,9 @@ Array = NDArray[np.float64]
 
 PLANNED = "planned"
 # Of what is found before the first round, gradients are clipped to such multiples.
-LEAST_FACTOR, LARGEST_FACTOR = 0.4, 1.5
-# They are (Γ/CLEAR)^GROWTH: the best thresholds of real and generated problems grow about so.
-CLEAR, GROWTH = 600.0, 0.3
+LEAST_FACTOR, LARGEST_FACTOR = 0.1, 2.0
+# They are (Γ/CLEAR)^GROWTH: the best thresholds of generated problems grow about so.
+CLEAR, GROWTH = 800.0, 0.25
 # Rounds are planned for thresholds as small as this, of the start.
 SMALLER = 0.5
 EXACT = "exact"

@@ -42,6 +42,7 @@ from fastldp.planning.plan import Plan, Way, planned, way_of
 from fastldp.privacy.allocation import LARGEST_VARIANCES, dynamic_variances, static_variances
 from fastldp.privacy.ledger import ADAPTIVE
 from fastldp.problems.composite import Composite
+from fastldp.problems.linear import Problem
 from fastldp.problems.prior import Prior
 from fastldp.regularizers import Regularizer
 from fastldp.validation import known_name, vector
@@ -59,7 +60,7 @@ class PrimalDual(Method):
     ----------
     step : float or str, optional
         γ; min{1/4, 1/L_f}, the theorem's limit, where it is not given; ``"planned"`` is the step with the least error
-        to expect, see `fastldp.plan`.
+        to expect, up to min{1, 1/L_f}, see `fastldp.plan`.
     allocation : str, array of shape (T,) or Plan
         ``"dynamic"`` (Theorem 1), ``"static"``, ``"planned"``, the best for the step and the prior, or an array of T
         variances of the caller's own (in units of C² where clipping adapts); or a `Plan`, whose step and variances are
@@ -318,10 +319,11 @@ class PrimalDual(Method):
 
 def _warn_of_long_rows(problem: Composite, step: float) -> None:
     """Say where a step from public numbers is too long for rows that are longer than these say: to who has the data."""
-    if problem.rows_exceed_bounds and step > problem.step_limit:
+    # The default and planned steps are below 1/L_f wherever rows are as they say.
+    if isinstance(problem, Problem) and problem.rows_exceed_bounds and step * problem.smoothness > 1:
         warnings.warn(
             f"step = {step:g} takes rows to be within gradient_bound=, but they are longer, and it is above "
-            f"min{{1/4, 1/L_f}} = {problem.step_limit:.6g}: the run is as private as any, but may diverge; give a "
+            f"1/L_f = {1 / problem.smoothness:.6g}: the run is as private as any, but may diverge; give a "
             "public row_bound= that rows are scaled to, or a smaller step=",
             StepWarning,
             stacklevel=4,

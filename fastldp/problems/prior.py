@@ -17,6 +17,8 @@ Array = NDArray[np.float64]
 
 # With less l2 than this, of a sample's curvature, optima are taken to be no farther.
 FLATTEST = 1e-4
+# The mean gradient at the start, of the length of a typical one.
+GRADIENT = 0.3
 # An eigenvalue of a second moment may come out below zero by so much of the largest.
 ROUNDING = 1e-10
 
@@ -68,13 +70,17 @@ class Prior:
 
     @classmethod
     def of_facts(cls, facts: Facts) -> Prior:
-        """What is assumed where nothing else is known: ‖x*‖ = 0.11 d^⅓ (bend/l2)^¼ / √bend.
+        """What is assumed where nothing else is known of where the optimum lies.
 
-        It has the units it should; of powers of l2, bend and d it came closest to the best step, where no horizon
-        limits that.
+        Where a sample bends far more than l2, ‖x*‖ √bend = 0.11 d^⅓ κ^¼ with κ = bend/l2; it has the units it should,
+        and of such powers came closest to the best step of generated problems. Where l2 bends more, the mean gradient
+        at the start, here 0.3 √bend, over l2 is as far as an optimum can lie: 0.3 κ. In between half of their harmonic
+        mean.
         """
         flattest = max(facts.l2, FLATTEST * facts.bend)
-        norm = 0.11 * facts.dimension ** (1 / 3) * (facts.bend / flattest) ** 0.25 / math.sqrt(facts.bend)
+        ratio = facts.bend / flattest
+        bent, held = 0.11 * facts.dimension ** (1 / 3) * ratio**0.25, GRADIENT * ratio
+        norm = bent * held / (bent + held) / math.sqrt(facts.bend)
         return cls(norm=min(max(norm, 1 / LARGEST), LARGEST))
 
     def modes(self, facts: Facts) -> Modes:

@@ -291,10 +291,11 @@ def test_an_outlier_costs_neither_privacy_nor_accuracy() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
-def test_no_budget_is_overspent() -> None:
+@pytest.mark.parametrize("settings", [1000, pytest.param(10_000, marks=pytest.mark.long)])
+def test_no_budget_is_overspent(settings: int) -> None:
     """At random settings, ρ from what was really used, by a formula of its own."""
     rng = np.random.default_rng(5)
-    for _ in range(1000):
+    for _ in range(settings):
         sizes = rng.integers(1, 60, rng.integers(1, 6))
         A = np.ones((sizes.sum(), 2))
         weighting = str(rng.choice(["uniform", "rows"]))

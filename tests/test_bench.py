@@ -184,7 +184,8 @@ def test_large_data_are_shown_with_their_limits() -> None:
 
 def test_the_limit_that_binds_is_the_longest(tmp_path: Path) -> None:
     points = [
-        scaling.Point(size, 4e-6, {"FMA": 2e-6, "cipher": 1e-6, "read": 3e-6}) for size in np.geomspace(1e5, 1e8, 7)
+        scaling.Point(size, 4e-6, {"FMA": 2e-6, "cipher": 1e-6, "read": 3e-6})
+        for size in np.geomspace(1e5, 1e8, len(scaling.SAMPLES))
     ]
     assert (points[0].binding, points[0].share) == ("read", 0.75)
     assert "4.00 µs, 75% of read" in scaling.table_of_caches({"one run": points})

@@ -105,6 +105,10 @@ class RefusedError(FastLDPError):
         self.reason = reason
 
 
+class FederationError(FastLDPError):
+    """A federation that cannot go on: processes that ended, or a worker that refuses while all wait for it."""
+
+
 class BackendError(FastLDPError):
     """Workers that cannot be reached, or that are lost again and again."""
 

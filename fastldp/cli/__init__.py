@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 import fastldp as fl
-from fastldp.cli import audit, compile, data, info, plan, plot, report, reproduce, solve, sweep, terminal, verify
+from fastldp.cli import audit, compile, data, federate, info, plan, plot, report, reproduce, solve, sweep, terminal, verify
 
 COMMANDS = {
     "solve": solve,
@@ -21,6 +21,7 @@ COMMANDS = {
     "audit": audit,
     "data": data,
     "info": info,
+    "federate": federate,
     "compile": compile,
 }
 

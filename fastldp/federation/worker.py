@@ -6,6 +6,7 @@ import hashlib
 import os
 import secrets
 import threading
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -163,6 +164,11 @@ class Worker:
     def round(self) -> int | None:
         """The last round that was answered, None where there is none."""
         return None if self._journal is None else self._journal.round
+
+    @property
+    def folder(self) -> Path:
+        """What was released of these data."""
+        return self._folder.path
 
     def close(self) -> None:
         """Let another process have the folder."""

@@ -19,11 +19,11 @@ def main() -> None:
     """Stops at the first check that fails, with its exit code."""
     parser = argparse.ArgumentParser(description="Install fastldp into a virtual environment and run its tests.")
     parser.add_argument(
-        "--all", action="store_true", help="all tests, with those of Dask and Ray, instead of the quick ones"
+        "--all", action="store_true", help="all tests, with those of Dask, Ray and Flower"
     )
     parser.add_argument("--lint", action="store_true", help="ruff and mypy before the tests")
     chosen = parser.parse_args()
-    extras = "test,dask,ray" if chosen.all else "test"
+    extras = "test,dask,ray,flower" if chosen.all else "test"
     programs = environment.prepare("dev,docs" if chosen.lint else extras)
     with tempfile.TemporaryDirectory() as scratch:
         if chosen.lint:

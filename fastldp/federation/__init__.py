@@ -2,7 +2,8 @@
 
 from fastldp.federation.messages import Answer, Ask
 from fastldp.federation.server import Server
+from fastldp.federation.serving import serve
 from fastldp.federation.terms import Terms, common_key
 from fastldp.federation.worker import Worker
 
-__all__ = ["Answer", "Ask", "Server", "Terms", "Worker", "common_key"]
+__all__ = ["Answer", "Ask", "Server", "Terms", "Worker", "common_key", "serve"]

@@ -13,11 +13,12 @@ from fastldp.federation.messages import Ask
 from fastldp.federation.relay import ABSENT, ANSWERED
 from fastldp.federation.server import Server
 from fastldp.federation.serving import ANY, ONE, WHO
-from fastldp.validation import real
+from fastldp.validation import integer, real
 
 WAIT, SKIP = "wait", "skip"
-# Seconds before a node is asked again that had nobody to answer, and between two looks at the network.
-AGAIN, PAUSE = 3.0, 0.2
+# Seconds before a node is asked again that had nobody to answer, between two looks for answers, and for nodes where
+# all are there.
+AGAIN, PAUSE, LOOK = 3.0, 0.5, 3.0
 # How often an answer may be unreadable before its worker counts as refusing.
 MOST_UNREADABLE = 3
 
@@ -100,6 +101,8 @@ class Conductor:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         check_policy(absent, patience)
+        n = server.terms.n
+        integer("least", least, f"give a whole number from 1 to {n}", at_least=1, at_most=n)
         self.server, self.network = server, network
         self.absent, self.patience, self.least = absent, patience, least
         self.admitted, self.pause = admitted, pause
@@ -110,6 +113,7 @@ class Conductor:
         self._not_before: dict[int, float] = {}
         self._unreadable: dict[int, int] = {}
         self._there: set[int] = set()
+        self._look_at = -inf
 
     def run(self) -> None:
         """All rounds that are left."""
@@ -147,6 +151,9 @@ class Conductor:
 
     def _look_around(self) -> None:
         """Forget workers whose nodes are gone, and strangers with them: one may be where a worker has gone to."""
+        if len(self._node_of) == self.server.terms.n and self._clock() < self._look_at:
+            return
+        self._look_at = self._clock() + LOOK
         self._there = set(self.network.nodes())
         for worker, node in list(self._node_of.items()):
             if node not in self._there:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shlex
 import socket
 import sys
@@ -36,7 +35,7 @@ from fastldp.solve import solve
 Array = NDArray[np.float64]
 
 # Many local steps a round: each round costs what messages cost, however much is computed in it.
-LOCAL_STEPS, STEP, L2, DELTA = 50, 0.03, 0.1, 1e-5
+LOCAL_STEPS, STEP, L2, DELTA = 50, 0.04, 0.1, 1e-5
 # Shards and budgets of workers, in turn; unequal, as they are.
 ROWS, EPSILONS = (6000, 5000, 4000, 3000, 2000), (1.0, 1.0, 2.0, 2.0, 4.0)
 # Seconds between two looks for messages and events. Flower's own is one second; a shorter one takes CPU off the messages.
@@ -189,7 +188,9 @@ class Federation:
         write_app(
             self.folder / PROJECT,
             training.terms,
-            **{"state": str(self.folder / "state"), "result": str(self.result), "progress": str(self._progress)},
+            state=str(self.folder / "state"),
+            result=str(self.result),
+            progress=str(self._progress),
             **self._config,
         )
         self._programs = self.folder / "programs"

@@ -6,10 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -390,7 +388,7 @@ class Grid:
         tickets = []
         for message in messages:
             ticket = str(len(self._replies))
-            vars(message.metadata)["_message_id" if "_message_id" in vars(message.metadata) else "message_id"] = ticket
+            message.metadata.message_id = ticket
             self._replies[ticket] = self._app(message, self._contexts[message.metadata.dst_node_id])
             tickets.append(ticket)
         return tickets
@@ -399,37 +397,35 @@ class Grid:
         return [self._replies[ticket] for ticket in tickets]
 
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=needs_flower)])
-def flower(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Flower itself, or stand-ins for what is used of it; what makes a context."""
-    if request.param == "fake":
-        own = {
-            "flwr": {"__spec__": SimpleNamespace()},
-            "flwr.app": {"Message": _Message, "RecordDict": dict, "ConfigRecord": dict},
-            "flwr.serverapp": {"ServerApp": _App},
-            "flwr.clientapp": {"ClientApp": _App},
-        }
-        for name, values in own.items():
-            module = ModuleType(name)
-            vars(module).update(values)
-            monkeypatch.setitem(sys.modules, name, module)
-        return lambda run_config, node_config: SimpleNamespace(run_config=run_config, node_config=node_config)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Flower imports warns of its future
-        modules = [import_module(f"flwr.{name}") for name in ("app", "clientapp", "serverapp")]
-    return lambda run_config, node_config: modules[0].Context(
-        run_id=1, node_id=1, node_config=node_config, state=modules[0].RecordDict(), run_config=run_config
-    )
+def context(run_config: Any, node_config: Any) -> Any:
+    """Flower's context, as far as the apps read it."""
+    return SimpleNamespace(run_config=run_config, node_config=node_config)
 
 
+@pytest.fixture
+def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what is used of Flower, which need not be installed."""
+    own = {
+        "flwr": {"__spec__": SimpleNamespace()},
+        "flwr.app": {"Message": _Message, "RecordDict": dict, "ConfigRecord": dict},
+        "flwr.serverapp": {"ServerApp": _App},
+        "flwr.clientapp": {"ClientApp": _App},
+    }
+    for name, values in own.items():
+        module = ModuleType(name)
+        vars(module).update(values)
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+@pytest.mark.usefixtures("_stand_ins")
 @pytest.mark.parametrize("method", METHODS)
-def test_the_apps_make_a_training(method: str, flower: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_apps_make_a_training(method: str, tmp_path: Path) -> None:
     training = Training(tmp_path, METHODS[method])
     files = {name: str(tmp_path / name) for name in ("state", "result", "progress")}
-    contexts = {10 * i + 3: flower({}, {"folder": str(worker.folder)}) for i, worker in enumerate(training.workers)}
+    contexts = {10 * i + 3: context({}, {"folder": str(worker.folder)}) for i, worker in enumerate(training.workers)}
     app = server_app(training.terms)
     with Host(*training.workers):
-        app(Grid(client_app(), contexts), flower({**files, "absent": "wait", "patience": 0.0, "least": 1}, {}))
+        app(Grid(client_app(), contexts), context({**files, "absent": "wait", "patience": 0.0, "least": 1}, {}))
     with np.load(files["result"]) as found:
         assert np.array_equal(found["x"], training.expected())
     rounds = [json.loads(line) for line in Path(files["progress"]).read_text().splitlines()]
@@ -440,12 +436,13 @@ def test_the_apps_make_a_training(method: str, flower: Callable[..., Any], tmp_p
     assert not Server(training.terms, path=files["state"]).over
 
 
-def test_a_failure_is_in_the_file_of_progress(flower: Callable[..., Any], training: Training) -> None:
-    contexts = {i: flower({}, {"folder": str(worker.folder)}) for i, worker in enumerate(training.workers)}
+@pytest.mark.usefixtures("_stand_ins")
+def test_a_failure_is_in_the_file_of_progress(training: Training) -> None:
+    contexts = {i: context({}, {"folder": str(worker.folder)}) for i, worker in enumerate(training.workers)}
     progress = training.folder / "progress"
     other = Terms.of(training.problem, BUDGET, 7, fl.PrimalDual(step=0.1))
     with Host(*training.workers), pytest.raises(FederationError, match="terms"):
-        server_app(other)(Grid(client_app(), contexts), flower({"progress": str(progress)}, {}))
+        server_app(other)(Grid(client_app(), contexts), context({"progress": str(progress)}, {}))
     assert json.loads(progress.read_text().splitlines()[-1])["kind"] == "failed"
 
 

@@ -1,4 +1,4 @@
-"""A server's rounds over a network whose nodes come, go, fail and lie: who is asked what, and how long it is waited for."""
+"""A server's rounds over a network whose nodes come, go, fail and lie: who is asked, and how long it is waited for."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 LOCAL_STEPS, STEP, L2, DELTA = 50, 0.04, 0.1, 1e-5
 # Shards and budgets of workers, in turn; unequal, as they are.
 ROWS, EPSILONS = (6000, 5000, 4000, 3000, 2000), (1.0, 1.0, 2.0, 2.0, 4.0)
-# Seconds between two looks for messages and events. Flower's own is one second; a shorter one takes CPU off the messages.
+# Seconds between two looks for events, and of Flower's for messages, which is one second by default.
 LOOK, TASKS = 0.1, "0.5"
 PROJECT = "training"
 WORK = "from fastldp.federation.demo import work; work({folder!r})"
@@ -248,8 +248,8 @@ def demonstrate(workers: int, rounds: int, seed: int, say: Callable[[str], None]
     training = Training.make(workers, rounds, seed)
     terms = training.terms
     say(
-        f"{workers} workers, {int(terms.sizes.sum()):,} rows, d = {terms.dimension}: {type(terms.method).__name__} with "
-        f"{LOCAL_STEPS} local steps in each of {rounds} rounds"
+        f"{workers} workers, {int(terms.sizes.sum()):,} rows, d = {terms.dimension}: "
+        f"{type(terms.method).__name__}, {rounds} rounds of {LOCAL_STEPS} local steps"
     )
     with tempfile.TemporaryDirectory(prefix="fastldp-federation-", ignore_cleanup_errors=True) as scratch:
         say(f"files and logs, while it runs: {scratch}")

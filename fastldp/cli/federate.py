@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--demo", type=int, metavar="N", help="N workers, each a process with its own rows, on this machine"
     )
     what.add_argument("--app", type=Path, metavar="FOLDER", help="write a Flower project: server, client and terms")
-    parser.add_argument("--rounds", type=int, default=8, help="of the demo (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=10, help="of the demo (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the demo's data and noise (%(default)s)")
     parser.add_argument("--terms", type=Path, help="of the project: what Terms.to_json() gave")
 

@@ -108,7 +108,7 @@ class Federation:
     def __init__(self, training: Training, folder: Path, **config: str | float) -> None:
         require_flower()
         self.training, self.folder = training, folder
-        self._progress, self.result = folder / "progress.jsonl", folder / "result.npz"
+        self.progress, self.result = folder / "progress.jsonl", folder / "result.npz"
         self._config = config
         self._seen = 0
 
@@ -167,12 +167,18 @@ class Federation:
         with np.load(self.result) as found:
             return np.asarray(found["x"])
 
+    def write_project(self) -> Path:
+        """What the SuperLink is given to run."""
+        files = {"state": self.folder / "state", "result": self.result, "progress": self.progress}
+        given = {name: str(path) for name, path in files.items()}
+        return write_app(self.folder / PROJECT, self.training.terms, **given, **self._config)
+
     def _home(self, number: int) -> Path:
         return self.folder / f"worker{number}"
 
     def _reported(self) -> Iterator[dict[str, Any]]:
         with suppress(FileNotFoundError):
-            lines = self._progress.read_text(encoding="utf-8").split("\n")[:-1]
+            lines = self.progress.read_text(encoding="utf-8").split("\n")[:-1]
             for line in lines[self._seen :]:
                 self._seen += 1
                 event = json.loads(line)

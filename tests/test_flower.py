@@ -22,9 +22,9 @@ from fastldp.cli import main
 from fastldp.errors import ArgumentError, FederationError, MissingExtraError
 from fastldp.federation import Server, Terms, Worker, common_key, relay, serving
 from fastldp.federation.conducting import AGAIN, Conductor, Event, Reply
-from fastldp.federation.flower import client_app, server_app, simulate, write_app
+from fastldp.federation.flower import FlowerNetwork, client_app, server_app, simulate, write_app
 from fastldp.federation.processes import Crew, free_ports
-from fastldp.federation.relay import ABSENT, ANSWERED, REFUSED
+from fastldp.federation.relay import ABSENT, ANSWERED, RECORD, REFUSED
 from fastldp.federation.serving import ANY, NOTE, ONE, WHO, Host
 
 Array = NDArray[np.float64]
@@ -302,8 +302,7 @@ def test_a_host_answers_who_has_the_folder(training: Training) -> None:
         assert note.stat().st_mode & 0o077 == 0
         changed = json.loads(note.read_text()) | {"key": "00" * 32}
         (training.folder / NOTE).write_text(json.dumps(changed))
-        with pytest.raises(Exception, match="digest"):
-            relay.ask(training.folder, ONE + ask)
+        assert relay.ask(training.folder, ONE + ask)[0] == ABSENT
         # A visitor that leaves in the middle keeps nobody.
         from multiprocessing.connection import Client
 
@@ -434,6 +433,30 @@ def test_the_apps_make_a_training(method: str, tmp_path: Path) -> None:
     assert np.array_equal(rounds[-1]["x"], training.expected())
     # The state that is left is that of the last round, from which it goes on.
     assert not Server(training.terms, path=files["state"]).over
+
+
+@pytest.mark.usefixtures("_stand_ins")
+def test_nodes_that_answer_nonsense_are_asked_again(training: Training) -> None:
+    contexts = {i: context({}, {"folder": str(worker.folder)}) for i, worker in enumerate(training.workers)}
+    real, asked = client_app(), []
+
+    def nonsense(message: Any, given: Any) -> Any:
+        asked.append(message)
+        if len(asked) == 1:
+            return _Message({RECORD: {"status": ANSWERED, "worker": "one", "body": b""}}, reply_to=message)
+        if len(asked) == 2:
+            return _Message({}, reply_to=message)
+        return real(message, context({}, {}) if len(asked) == 3 else given)
+
+    events: list[Event] = []
+    network = FlowerNetwork(Grid(nonsense, contexts))
+    now = iter(range(0, 10**6, 10))
+    with Host(*training.workers):
+        Conductor(training.server, network, watch=events.append, clock=lambda: next(now), sleep=lambda _: None).run()
+    assert np.array_equal(training.server.x, training.expected())
+    reasons = [event.text for event in events if event.kind == "lost"]
+    assert ["cannot be read" in reason for reason in reasons] == [True, True, False]
+    assert "--node-config 'folder=" in reasons[2]
 
 
 @pytest.mark.usefixtures("_stand_ins")

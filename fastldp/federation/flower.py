@@ -273,8 +273,11 @@ class FlowerNetwork:
             if message.has_error():
                 yield Reply(ticket, ABSENT, -1, str(message.error.reason).encode())
             else:
-                found = message.content[RECORD]
-                yield Reply(ticket, found["status"], found["worker"], found["body"])
+                try:
+                    found = message.content[RECORD]
+                    yield Reply(ticket, str(found["status"]), int(found["worker"]), bytes(found["body"]))
+                except (KeyError, TypeError, ValueError) as error:
+                    yield Reply(ticket, ABSENT, -1, f"a reply that cannot be read: {error!r}".encode())
 
 
 class Progress:

@@ -6,6 +6,7 @@ and here is the standard library alone: nothing of fastldp is imported, and a pr
 
 import json
 from collections.abc import Sequence
+from multiprocessing import AuthenticationError
 from multiprocessing.connection import Client, answer_challenge, deliver_challenge
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ def ask(folder: str | Path, question: bytes) -> tuple[str, int, bytes]:
             connection.send_bytes(question)
             status = connection.recv_bytes().decode()
             return status, int(note["worker"]), connection.recv_bytes()
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, AuthenticationError) as error:
         reason = f"no worker is served in {folder} ({error}); start it with fastldp.federation.serve"
         return ABSENT, -1, reason.encode()
 
@@ -57,8 +58,12 @@ def client_app(folders: Sequence[str] = ()) -> Any:
     @app.train()
     def train(message: Any, context: Any) -> Any:
         given = context.node_config
-        folder = places[int(given["partition-id"])] if places else str(given[FOLDER])
-        status, worker, answer = ask(folder, message.content[RECORD]["body"])
+        folder = places[int(given["partition-id"])] if places else given.get(FOLDER)
+        if folder:
+            status, worker, answer = ask(str(folder), message.content[RECORD]["body"])
+        else:
+            reason = f"the SuperNode was started without --node-config '{FOLDER}=\"...\"'"
+            status, worker, answer = ABSENT, -1, reason.encode()
         content = ConfigRecord({"status": status, "worker": worker, "body": answer})
         return Message(RecordDict({RECORD: content}), reply_to=message)
 

@@ -191,14 +191,7 @@ class Federation:
         training, n = self.training, self.training.terms.n
         for i in range(n):
             training.write(self._home(i), i)
-        write_app(
-            self.folder / PROJECT,
-            training.terms,
-            state=str(self.folder / "state"),
-            result=str(self.result),
-            progress=str(self._progress),
-            **self._config,
-        )
+        self.write_project()
         self._programs = self.folder / "programs"
         _write_programs(self._programs)
         self._link, *self._ports = free_ports(n + 1)

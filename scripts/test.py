@@ -18,9 +18,7 @@ def as_installed(scratch: Path) -> Path:
 def main() -> None:
     """Stops at the first check that fails, with its exit code."""
     parser = argparse.ArgumentParser(description="Install fastldp into a virtual environment and run its tests.")
-    parser.add_argument(
-        "--all", action="store_true", help="all tests, with those of Dask, Ray and Flower"
-    )
+    parser.add_argument("--all", action="store_true", help="all tests, with those of Dask, Ray and Flower")
     parser.add_argument("--lint", action="store_true", help="ruff and mypy before the tests")
     chosen = parser.parse_args()
     extras = "test,dask,ray,flower" if chosen.all else "test"

@@ -8,7 +8,21 @@ import sys
 from collections.abc import Sequence
 
 import fastldp as fl
-from fastldp.cli import audit, compile, data, federate, info, plan, plot, report, reproduce, solve, sweep, terminal, verify
+from fastldp.cli import (
+    audit,
+    compile,
+    data,
+    federate,
+    info,
+    plan,
+    plot,
+    report,
+    reproduce,
+    solve,
+    sweep,
+    terminal,
+    verify,
+)
 
 COMMANDS = {
     "solve": solve,

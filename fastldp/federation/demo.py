@@ -23,7 +23,8 @@ from fastldp.errors import FederationError
 from fastldp.federation.flower import require_flower, write_app
 from fastldp.federation.folder import Folder
 from fastldp.federation.processes import Crew, environment_with, free_ports
-from fastldp.federation.serving import NOTE, serve
+from fastldp.federation.relay import NOTE
+from fastldp.federation.serving import serve
 from fastldp.federation.terms import Terms, common_key
 from fastldp.federation.worker import Worker
 from fastldp.methods import DPScaffold

@@ -55,7 +55,7 @@ def client_app(folders: Sequence[str] = ()) -> Any:
 
     app, places = ClientApp(), [str(folder) for folder in folders]
 
-    @app.train()
+    @app.train()  # type: ignore[untyped-decorator]
     def train(message: Any, context: Any) -> Any:
         given = context.node_config
         folder = places[int(given["partition-id"])] if places else given.get(FOLDER)

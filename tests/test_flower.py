@@ -74,7 +74,7 @@ class Training:
                 seed=SEED,
                 common_noise=True,
             )
-        return found.x[0]
+        return np.asarray(found.x[0])
 
 
 @pytest.fixture

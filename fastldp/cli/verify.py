@@ -15,7 +15,7 @@ examples:
   fastldp verify first.h5                  20 runs chosen at random, and every ledger
   fastldp verify first.h5 --runs all       all runs: as long as the sweep took
   fastldp verify first.h5 --folder data    where the files are that the specification names
-  fastldp verify --self                    does this machine compute the reference results, bit by bit? half a minute
+  fastldp verify --self                    does this machine compute the reference results, bit by bit? a minute
 exit code: 0 where every claim was confirmed, 1 where one is false or could not be confirmed, 2 for a wrong call
 """
 

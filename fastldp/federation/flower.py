@@ -40,6 +40,7 @@ build-backend = "hatchling.build"
 name = "{name}"
 version = "1.0.0"
 description = "A federation of fastldp: the terms of one training"
+license = "MIT"
 dependencies = ["flwr>=1.26"]
 
 [tool.flwr.app]

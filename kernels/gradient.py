@@ -20,10 +20,8 @@ from fastldp.kernels.simd import all_lanes, broadcast, fabs, fma, lane_sum, load
 
 # How many rows, at most, have their margins and slopes on the stack at once: in general, and of a tile of sparse ones.
 ROWS, TILE = 40, 200
-# Of so many numbers at most, but of five rows: these are read twice and should still be near by then.
-NEAR = 2**13
-# Panels of more numbers than this are not in a core's own caches.
-FAR = 2**18
+# So many dense rows are worked on at once: their sums hide the latency of fma, and a point is read once for all.
+AT_ONCE = 5
 
 Floats = NDArray[np.floating[Any]]
 
@@ -36,6 +34,8 @@ class DenseSamples(NamedTuple):
     inverse_norms: Floats  # (rows,): 1/‖a‖
     least_inverse_norms: Floats  # (n,): of each worker's rows
     firsts: NDArray[np.int64]  # (n + 1,)
+    tile: int  # so many rows at a time, ROWS at most, are read twice
+    far: bool  # whether they come from beyond a core's own caches
 
 
 class SparseSamples(NamedTuple):
@@ -67,6 +67,8 @@ class Panels(NamedTuple):
     inverse_norms: Floats  # (panels, lanes)
     least_inverse_norms: Floats  # (n,)
     firsts: NDArray[np.int64]  # (n + 1,): worker i has the panels firsts[i] to firsts[i + 1]
+    tile: int  # so many panels at a time
+    far: bool
     partial: Floats  # (shares, d, lanes): scratch for the sums of each lane, a row for each share of the workers
 
 
@@ -201,19 +203,17 @@ def _add_products_by_type(samples: Any, i: Any, row: Any, count: Any, d: Any, sl
 
 
 def _several_dense(samples: Any) -> Any:
-    near = NEAR * samples.values.shape[0] // max(1, samples.values.size)
-    return max(5, min(ROWS, near // 5 * 5))
+    return samples.tile
 
 
-# Five dense rows at once: their sums hide the latency of fma, and G is read once for all five.
 def _margins_of_dense(samples: Any, row: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
-    fives = count - count % 5
-    if samples.values.size > FAR:
-        for k in range(0, fives, 5):
-            _five_margins(samples.values, row + k, d, X, at, margins, k, True)
+    fives = count - count % AT_ONCE
+    if samples.far:
+        for k in range(0, fives, AT_ONCE):
+            _five_margins(samples.values, row + k, d, X, at, margins, k, samples.tile)
     else:
-        for k in range(0, fives, 5):
-            _five_margins(samples.values, row + k, d, X, at, margins, k, False)
+        for k in range(0, fives, AT_ONCE):
+            _five_margins(samples.values, row + k, d, X, at, margins, k, 0)
     for k in range(fives, count):
         margin = broadcast(0.0, load(margins, k))
         for j in range(d):
@@ -222,8 +222,8 @@ def _margins_of_dense(samples: Any, row: Any, count: Any, d: Any, X: Any, at: An
 
 
 def _add_dense(samples: Any, i: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
-    fives = count - count % 5
-    for k in range(0, fives, 5):
+    fives = count - count % AT_ONCE
+    for k in range(0, fives, AT_ONCE):
         _add_five(samples.values, row + k, d, slopes, k, at, G)
     for k in range(fives, count):
         s = load(slopes, k)
@@ -232,17 +232,13 @@ def _add_dense(samples: Any, i: Any, row: Any, count: Any, d: Any, slopes: Any, 
 
 
 @formula
-def _five_margins(A: Any, row: int, d: int, X: Any, at: int, margins: Any, k: int, far: bool) -> None:
+def _five_margins(A: Any, row: int, d: int, X: Any, at: int, margins: Any, k: int, ahead: int) -> None:
     m0 = m1 = m2 = m3 = m4 = broadcast(0.0, load(margins, 0))
     for j in range(d):
         x = load(X, at, j)
-        if far:
-            # The next panels are on their way from memory while these are worked on.
-            prefetch(A, row + 5, j)
-            prefetch(A, row + 6, j)
-            prefetch(A, row + 7, j)
-            prefetch(A, row + 8, j)
-            prefetch(A, row + 9, j)
+        if ahead > 0:
+            # The next tile is on its way from memory while this one is worked on.
+            prefetch(AT_ONCE, A, row + ahead, j)
         m0 = fma(load(A, row, j), x, m0)
         m1 = fma(load(A, row + 1, j), x, m1)
         m2 = fma(load(A, row + 2, j), x, m2)

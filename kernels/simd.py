@@ -613,20 +613,25 @@ def store_across(context: Any, value: Any, array: Any, row: Any, column: Any) ->
     return signature(types.none, value, array, types.intp, types.intp), emit
 
 
-@intrinsic
-def prefetch(context: Any, array: Any, *indices: Any) -> Typed:
-    """Ask for array[*indices, :] in the second-level cache, beyond the end too; of an array of scalars, for nothing."""
-    kind = lanes_at(array, len(indices))
-    vector = isinstance(kind, Vector)
+@intrinsic_of_literals
+def prefetch(context: Any, rows: Any, array: Any, first: Any, part: Any) -> Typed:
+    """Ask for a part of array[first : first + rows] in the second-level cache; it may lie beyond the end.
+
+    So many rows (a constant) have as many parts as one has entries, or fewer: a part is whole cache lines.
+    """
+    several, lanes = rows.literal_value, LINE if array.ndim > 2 else array.dtype.bitwidth
+    lines = -(-several * lanes // LINE)
 
     def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
-        if vector:
-            byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
-            ask = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
-            address = builder.bitcast(_address(context, builder, sig, args, kind), byte)
-            function = cgutils.get_or_insert_function(builder.module, ask, "llvm.prefetch.p0")
-            builder.call(function, [address, flag(0), flag(2), flag(1)])  # to read, into the second level, data
+        byte, flag, number = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64)
+        ask = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        function = cgutils.get_or_insert_function(builder.module, ask, "llvm.prefetch.p0")
+        indices = [args[2], *[number(0)] * (array.ndim - 1)]
+        begin = builder.bitcast(address_in(context, builder, array, args[1], indices, array.dtype), byte)
+        for line in range(lines):
+            offset = builder.mul(builder.add(builder.mul(args[3], number(lines)), number(line)), number(LINE // 8))
+            # To read, into the second level, data.
+            builder.call(function, [builder.gep(begin, [offset]), flag(0), flag(2), flag(1)])
         return context.get_dummy_value()
 
-    place = _place(array, indices, kind)
-    return None if place is None else (signature(types.none, array, place), emit)
+    return signature(types.none, rows, array, types.intp, types.intp), emit

@@ -330,6 +330,36 @@ def test_packing_is_longest_first_and_keeps_kinds_apart() -> None:
     assert len(driving.pack([*runs, elsewhere], 8)) == 3
 
 
+def test_blocks_are_as_wide_as_registers_and_cores_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where data lie beyond a core's caches; and of wide blocks none is half empty, and no core has none."""
+    A, b = np.ones((100, 400)), np.ones(100)
+    dense, single = (fl.Problem(A, b, workers=2, dtype=dtype) for dtype in ("float64", "float32"))
+    monkeypatch.setattr(layouts.hardware, "second_level_bytes", lambda: 100 * 400 * 8 - 1)
+    monkeypatch.setattr(layouts.hardware, "vector_registers", lambda: (32, 64))
+    runs = (1, 8, 9, 16, 24, 25, 32, 33, 64, 160)
+    assert [driving.lines_of(dense, count, 2) for count in runs] == [1, 1, 1, 1, 1, 2, 2, 1, 2, 2]
+    assert [driving.lines_of(dense, count, 1) for count in runs] == [1, 1, 2, 2, 1, 2, 2, 1, 2, 2]
+    assert driving.lines_of(dense) == driving.lines_of(single, 32) == 1
+    for held in ((16, 32), (16, 16), (32, 16)):
+        monkeypatch.setattr(layouts.hardware, "vector_registers", lambda held=held: held)
+        assert driving.lines_of(dense, 32, 2) == 1
+    monkeypatch.setattr(layouts.hardware, "vector_registers", lambda: (32, 64))
+    monkeypatch.setattr(layouts.hardware, "second_level_bytes", lambda: 100 * 400 * 8)
+    assert driving.lines_of(dense, 32, 2) == 1
+    assert driving.lines_of(fl.Problem(sparse.csr_array(A), b, workers=2)) == 2
+
+
+def test_wide_blocks_of_dense_rows_have_the_bits_of_narrow_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = cases.make("box_l1", sizes=(1, 40, 7)).problem
+    narrow = fl.solve(problem, BUDGET, rounds=7, repetitions=13, seed=2, n_jobs=1)
+    monkeypatch.setattr(driving, "far", lambda size: True)
+    monkeypatch.setattr(driving, "sums_fit", lambda lines: True)
+    assert driving.lines_of(problem, 13) == 2
+    wide = fl.solve(problem, BUDGET, rounds=7, repetitions=13, seed=2, n_jobs=1)
+    np.testing.assert_array_equal(wide.workers, narrow.workers)
+    np.testing.assert_array_equal(wide.optimality, narrow.optimality)
+
+
 def test_tiny_shards_do_not_fill_memory_with_padding() -> None:
     case = cases.make("box_l1", sizes=(1,) * 30)
     assert layouts.padding(case.problem) == 8.0

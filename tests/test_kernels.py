@@ -145,6 +145,55 @@ def test_sums_by_columns_have_the_bits_of_sums_by_rows(
         np.testing.assert_allclose(G[i, :, 5], reference, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("d", [1, 7, 130])
+def test_tiles_of_dense_rows_have_the_bits_of_row_after_row(dtype: str, d: int) -> None:
+    """One row a worker, shards of less than a tile, of just one, and of what five rows and a tile leave over."""
+    rng, sizes = np.random.default_rng(4), (1, 1, 4, 5, 6, 39, 40, 41, 85)
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    A, b = rng.standard_normal((owners.size, d)), np.where(rng.random(owners.size) < 0.5, 1.0, -1.0)
+    problem = fl.Problem(A, b, workers=owners, l2=0.1, dtype=dtype)
+    by_rows, lanes = layouts.samples_in_rows(problem), layouts.LANES[dtype]
+    assert isinstance(by_rows, gradient.DenseSamples)
+    X = rng.standard_normal((problem.n, d, 2, lanes)).astype(dtype)
+
+    def at(X: np.ndarray, **tiling: Any) -> np.ndarray:
+        G = np.full_like(X, np.nan)
+        limits = np.full(X.shape[2:], np.finfo(dtype).max, dtype)
+        gradients("logistic", limits, by_rows._replace(**tiling), X, scratch_for(G))
+        return G
+
+    one_by_one = at(np.ascontiguousarray(X[:, :, 0]), tile=1, far=False)
+    for tile in (5, 10, gradient.ROWS):
+        for far in (False, True):
+            np.testing.assert_array_equal(at(np.ascontiguousarray(X[:, :, 0]), tile=tile, far=far), one_by_one)
+    if dtype == "float64":  # two lines of lanes over the same rows
+        np.testing.assert_array_equal(at(X, tile=10, far=True)[:, :, 0], one_by_one)
+    precision = 1e-12 if dtype == "float64" else 1e-4
+    for i, (first, end) in enumerate(pairwise(problem.starts)):
+        reference = (end - first) * naive.gradient("logistic", A[first:end], b[first:end], X[i, :, 0, 3], np.inf)
+        np.testing.assert_allclose(one_by_one[i, :, 3], reference, rtol=precision, atol=precision)
+
+
+def test_tiles_are_as_large_as_caches_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tiling(d: int, dtype: str = "float64", layout: Any = layouts.samples_in_rows) -> tuple[int, bool]:
+        samples = layout(fl.Problem(np.ones((100, d)), np.ones(100), workers=2, dtype=dtype))
+        return samples.tile, samples.far
+
+    monkeypatch.setattr(layouts.hardware, "second_level_bytes", lambda: 2**18)
+    assert tiling(10) == (gradient.ROWS, False)
+    assert tiling(100) == (20, False)
+    assert tiling(100, "float32") == (gradient.ROWS, False)
+    assert tiling(327) == (5, False)
+    assert tiling(328) == (5, True)
+    assert tiling(328, "float32") == (10, False)
+    assert tiling(10_000) == (5, True)
+    assert tiling(10, layout=layouts.samples_in_panels) == (25, False)
+    monkeypatch.setattr(layouts.hardware, "second_level_bytes", lambda: 2**21)
+    assert tiling(328) == (gradient.ROWS, False)
+    assert tiling(2000) == (5, False)
+
+
 def test_sums_go_by_columns_where_it_pays() -> None:
     """Sixteen runs over columns of many nonzeros, in float64; a tile has as many as can be counted in 16 bits."""
 

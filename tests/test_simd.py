@@ -426,10 +426,10 @@ def test_aligned_zeros_begin_at_a_cache_line(dtype: Any) -> None:
 
 
 @serial
-def sums(A: Any, totals: Any, cells: Any) -> None:
+def sums(A: Any, totals: Any, cells: Any, panels: Any) -> None:
     for k in range(A.shape[0]):
-        prefetch(A, k + 1)  # beyond the end in the last turn, which is harmless
-        prefetch(totals, k)
+        prefetch(5, cells, k + 1, k)  # beyond the end in the last turns, which is harmless
+        prefetch(5, panels, k, 0)
         store(lane_sum(load(A, k)), totals, k)
         store(load(cells, k, 0) + load(cells, k, 1), cells, k, 1)
 
@@ -439,7 +439,7 @@ def test_sums_over_lanes_and_scalars_in_memory(dtype: Any, lanes: int) -> None:
     A = np.random.default_rng(5).standard_normal((7, lanes)).astype(dtype)
     totals, cells = np.empty(7, dtype), np.arange(14).reshape(7, 2).astype(dtype)
     before = A.copy()
-    sums(A, totals, cells)
+    sums(A, totals, cells, A[:, None])
     expected = A
     while expected.shape[1] > 1:
         half = expected.shape[1] // 2

@@ -24,11 +24,13 @@ from fastldp import memory
 from fastldp.engine.block import NEVER, Block
 from fastldp.engine.layouts import (
     Samples,
+    far,
     lanes_of,
     padding,
     samples_in_lanes,
     samples_in_panels,
     samples_in_rows,
+    sums_fit,
 )
 from fastldp.engine.runs import Lane, Runs
 from fastldp.engine.threads import Crew, several_callers, sharing, spread
@@ -79,7 +81,7 @@ def execute(
     `advanced` hears of the run-rounds done, from any thread.
     """
     cores = available_cores() if n_jobs is None else min(n_jobs, available_cores())
-    lanes, lines = lanes_of(problem), lines_of(problem)
+    lanes, lines = lanes_of(problem), lines_of(problem, sum(len(runs.keys) for runs in jobs), cores)
     packs = pack(jobs, lanes, lines)
     _refuse_what_cannot_fit(problem, lanes=lines * lanes, blocks=min(len(packs), cores))
     single = sum(len(pack) for pack in packs) == 1
@@ -155,10 +157,11 @@ def drive(
 
 
 def code_of(problem: Composite, jobs: Sequence[Runs]) -> list[Piece]:
-    """All that the blocks of these jobs have compiled, or will."""
-    packs = {(batch[0].runs.kind, len(batch)): batch for batch in pack(jobs, lanes_of(problem), lines_of(problem))}
-    single = sum(len(runs.keys) for runs in jobs) == 1
-    samples, alone = _laid_out(problem, single=single, runs=max(map(len, packs.values())))
+    """All that the blocks of these jobs have compiled, or will, on all cores."""
+    count = sum(len(runs.keys) for runs in jobs)
+    lines = lines_of(problem, count, available_cores())
+    packs = {(batch[0].runs.kind, len(batch)): batch for batch in pack(jobs, lanes_of(problem), lines)}
+    samples, alone = _laid_out(problem, single=count == 1, runs=max(map(len, packs.values())))
     return [piece for batch in packs.values() for piece in Block(samples, batch, alone=alone).code().all()]
 
 
@@ -203,11 +206,17 @@ def cuts_of(runs: int, size: int) -> NDArray[np.int64]:
     return np.append(np.arange(0, runs, size, dtype=np.int64), runs)
 
 
-def lines_of(problem: Composite) -> int:
-    """How many lines of lanes a full block has."""
-    # Runs over sparse data share its indices, so sixteen cost each less than eight; float32 has sixteen in one line.
-    sparse_rows = isinstance(problem, Problem) and sparse.issparse(problem.rows)
-    return 2 if sparse_rows and problem.dtype == "float64" else 1
+def lines_of(problem: Composite, runs: int = 1, cores: int = 1) -> int:
+    """How many lines of lanes a full block has, where so many runs are to be made on so many cores."""
+    if not (isinstance(problem, Problem) and problem.dtype == "float64"):
+        return 1  # float32 has sixteen runs in one line
+    # Runs over sparse data share its indices, so sixteen cost each less than eight.
+    if sparse.issparse(problem.rows):
+        return 2
+    # Data from beyond a core's caches are read once for sixteen runs instead of eight, where registers hold the sums of
+    # so many and that leaves no core without a block, nor a block half empty.
+    whole = -(-runs // lanes_of(problem)) % (2 * cores) == 0
+    return 2 if whole and far(problem.rows.nbytes) and sums_fit(2) else 1
 
 
 def nanoseconds(problem: Composite, local_steps: int) -> float:

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fastldp.engine import hardware
 from fastldp.kernels import gradient
 from fastldp.kernels.network import Network
-from fastldp.kernels.simd import aligned_zeros
+from fastldp.kernels.simd import LINE, aligned_zeros
 from fastldp.problems.composite import Composite
 from fastldp.problems.linear import Problem
 from fastldp.problems.mlp import MLP
@@ -18,6 +19,8 @@ from fastldp.problems.network import samples_of
 
 # How many numbers of each precision a line of lanes has.
 LANES = {"float64": 8, "float32": 16}
+# A tile of rows may take so large a part, one of so many, of a core's own cache.
+PART_OF_CACHE = 16
 # With fewer nonzeros of a column in a tile, sums by columns are no faster; nor are they in a single line of lanes.
 LEAST_IN_COLUMN = 10
 # Rows are not taken for shorter: thresholds, points and margins over a norm then stay finite, and so do their squares.
@@ -55,7 +58,8 @@ def samples_in_rows(problem: Problem) -> gradient.DenseSamples | gradient.Sparse
         values = problem.rows.data.astype(dtype, copy=False)
         places, rows, tiles = np.zeros((1, 0), np.uint16), np.zeros(0, np.uint8), np.zeros(0, np.int64)
         return gradient.SparseSamples(values, *common, columns, starts, 0, places[0], rows, places, tiles)
-    return gradient.DenseSamples(problem.rows.astype(dtype, copy=False), *common)
+    values = problem.rows.astype(dtype, copy=False)
+    return gradient.DenseSamples(values, *common, *_tiling(values))
 
 
 def _by_columns_too(samples: gradient.SparseSamples, d: int) -> gradient.SparseSamples:
@@ -106,7 +110,25 @@ def samples_in_panels(problem: Problem, shares: int = 1) -> gradient.Panels:
         targets[here].reshape(-1)[:size] = problem.targets[mine]
         norms[here].reshape(-1)[:size] = inverse_norms[mine]
     partial = aligned_zeros((shares, problem.d, lanes), dtype)
-    return gradient.Panels(values, targets, norms, least, firsts, partial)
+    return gradient.Panels(values, targets, norms, least, firsts, *_tiling(values), partial)
+
+
+def _tiling(values: NDArray[Any]) -> tuple[int, bool]:
+    """How many rows make a tile, and whether a core has to fetch them from beyond its own caches."""
+    # A tile is read twice, and lies beside the next one, points and sums.
+    near = hardware.second_level_bytes() // PART_OF_CACHE // values[:1].nbytes
+    return max(gradient.AT_ONCE, min(gradient.ROWS, near - near % gradient.AT_ONCE)), far(values.nbytes)
+
+
+def far(size: int) -> bool:
+    """Whether so many bytes are more than a core's own caches hold."""
+    return size > hardware.second_level_bytes()
+
+
+def sums_fit(lines: int) -> bool:
+    """Whether registers hold so many lines of sums of the rows that are worked on at once, and of a point."""
+    count, size = hardware.vector_registers()
+    return (gradient.AT_ONCE + 1) * lines * (LINE // 8 // size) + 1 <= count
 
 
 def _inverse_norms(problem: Problem) -> NDArray[Any]:

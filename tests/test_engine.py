@@ -349,8 +349,11 @@ def test_blocks_are_as_wide_as_registers_and_cores_allow(monkeypatch: pytest.Mon
     assert driving.lines_of(fl.Problem(sparse.csr_array(A), b, workers=2)) == 2
 
 
-def test_wide_blocks_of_dense_rows_have_the_bits_of_narrow_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = cases.make("box_l1", sizes=(1, 40, 7)).problem
+@pytest.mark.parametrize("sizes", [(40, 41, 55), (1,) * 30])
+def test_wide_blocks_of_dense_rows_have_the_bits_of_narrow_ones(
+    sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = cases.make("box_l1", sizes=sizes).problem
     narrow = fl.solve(problem, BUDGET, rounds=7, repetitions=13, seed=2, n_jobs=1)
     monkeypatch.setattr(driving, "far", lambda size: True)
     monkeypatch.setattr(driving, "sums_fit", lambda lines: True)

@@ -12,7 +12,7 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
-from fastldp.engine import block, driving, layouts, recording
+from fastldp.engine import block, driving, hardware, layouts, recording
 from fastldp.engine.runs import Lane, Runs
 from fastldp.kernels import gradient, jit
 from fastldp.kernels.chacha import key_of
@@ -334,17 +334,17 @@ def test_blocks_are_as_wide_as_registers_and_cores_allow(monkeypatch: pytest.Mon
     """Where data lie beyond a core's caches; and of wide blocks none is half empty, and no core has none."""
     A, b = np.ones((100, 400)), np.ones(100)
     dense, single = (fl.Problem(A, b, workers=2, dtype=dtype) for dtype in ("float64", "float32"))
-    monkeypatch.setattr(layouts.hardware, "second_level_bytes", lambda: 100 * 400 * 8 - 1)
-    monkeypatch.setattr(layouts.hardware, "vector_registers", lambda: (32, 64))
+    monkeypatch.setattr(hardware, "second_level_bytes", lambda: 100 * 400 * 8 - 1)
+    monkeypatch.setattr(hardware, "vector_registers", lambda: (32, 64))
     runs = (1, 8, 9, 16, 24, 25, 32, 33, 64, 160)
     assert [driving.lines_of(dense, count, 2) for count in runs] == [1, 1, 1, 1, 1, 2, 2, 1, 2, 2]
     assert [driving.lines_of(dense, count, 1) for count in runs] == [1, 1, 2, 2, 1, 2, 2, 1, 2, 2]
     assert driving.lines_of(dense) == driving.lines_of(single, 32) == 1
     for held in ((16, 32), (16, 16), (32, 16)):
-        monkeypatch.setattr(layouts.hardware, "vector_registers", lambda held=held: held)
+        monkeypatch.setattr(hardware, "vector_registers", lambda held=held: held)
         assert driving.lines_of(dense, 32, 2) == 1
-    monkeypatch.setattr(layouts.hardware, "vector_registers", lambda: (32, 64))
-    monkeypatch.setattr(layouts.hardware, "second_level_bytes", lambda: 100 * 400 * 8)
+    monkeypatch.setattr(hardware, "vector_registers", lambda: (32, 64))
+    monkeypatch.setattr(hardware, "second_level_bytes", lambda: 100 * 400 * 8)
     assert driving.lines_of(dense, 32, 2) == 1
     assert driving.lines_of(fl.Problem(sparse.csr_array(A), b, workers=2)) == 2
 

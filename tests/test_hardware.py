@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fastldp.engine import hardware
+from fastldp.kernels import jit
 
 
 def _describe(folder: Path, *levels: tuple[str, str]) -> Path:
@@ -39,5 +40,5 @@ def test_where_nothing_is_said_the_usual_size_is_taken(tmp_path: Path, monkeypat
 def test_vector_registers_by_the_instruction_set(
     features: str, held: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardware.config, "CPU_FEATURES", features)
+    monkeypatch.setattr(jit.config, "CPU_FEATURES", features)
     assert hardware.vector_registers.__wrapped__() == held

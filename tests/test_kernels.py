@@ -14,7 +14,7 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
-from fastldp.engine import layouts
+from fastldp.engine import hardware, layouts
 from fastldp.engine.objective import addressed, formulas_of, objective_of, with_losses
 from fastldp.kernels import gradient, jit, metrics, privatize, simd
 from fastldp.losses import as_loss
@@ -180,7 +180,7 @@ def test_tiles_are_as_large_as_caches_allow(monkeypatch: pytest.MonkeyPatch) -> 
         samples = layout(fl.Problem(np.ones((100, d)), np.ones(100), workers=2, dtype=dtype))
         return samples.tile, samples.far
 
-    monkeypatch.setattr(layouts.hardware, "second_level_bytes", lambda: 2**18)
+    monkeypatch.setattr(hardware, "second_level_bytes", lambda: 2**18)
     assert tiling(10) == (gradient.ROWS, False)
     assert tiling(100) == (20, False)
     assert tiling(100, "float32") == (gradient.ROWS, False)
@@ -189,7 +189,7 @@ def test_tiles_are_as_large_as_caches_allow(monkeypatch: pytest.MonkeyPatch) -> 
     assert tiling(328, "float32") == (10, False)
     assert tiling(10_000) == (5, True)
     assert tiling(10, layout=layouts.samples_in_panels) == (25, False)
-    monkeypatch.setattr(layouts.hardware, "second_level_bytes", lambda: 2**21)
+    monkeypatch.setattr(hardware, "second_level_bytes", lambda: 2**21)
     assert tiling(328) == (gradient.ROWS, False)
     assert tiling(2000) == (5, False)
 

@@ -113,6 +113,8 @@ class ServerBlock(_Half):
             nothing,
             np.zeros(problem.n),
             np.zeros(problem.n + 1, np.int64),
+            gradient.AT_ONCE,
+            False,
             aligned_zeros((1, problem.d, LANES)),
         )
         super().__init__(problem, schedule, panels, True, x0, key)

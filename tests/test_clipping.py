@@ -372,7 +372,7 @@ def test_early_counts_are_made_at_the_start() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_plans_have_what_counts_leave() -> None:
     problem = rows_of()
-    half = fl.Budget(float(fl.privacy.epsilon_of(0.5 * BUDGET.rho, 1e-4, "zcdp")), 1e-4)
+    half = fl.Budget(float(fl.privacy.epsilon_of(0.5 * float(BUDGET.rho), 1e-4, "zcdp")), 1e-4)
     for kind in (fl.ISRLDP, fl.PrimalDual):
         steps, rounds = [], []
         for share, budget in ((0.5, BUDGET), (1e-9, half)):

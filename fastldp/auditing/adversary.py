@@ -7,6 +7,7 @@ noise, and with it the likelihood of the transcript under either input: the opti
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from fastldp.auditing.queries import query
 from fastldp.methods import Program, Schedule
-from fastldp.methods.base import View
+from fastldp.methods.base import Found, View
 from fastldp.privacy.sampler import spacing
 from fastldp.problems.composite import Composite
 
@@ -55,11 +56,18 @@ class Transcripts(NamedTuple):
 
 
 def look(
-    input_: Composite, neighbour: Composite, worker: int, schedule: Schedule, start: Array, seen: Transcripts
+    input_: Composite,
+    neighbour: Composite,
+    worker: int,
+    schedule: Schedule,
+    start: Array,
+    seen: Transcripts,
+    found: Iterable[Found] | None = None,
 ) -> Seen:
     """Everything the server can say about transcripts that were made from `input_`.
 
-    Without the loss where the neighbour is the input itself. Thresholds follow from counts that were released.
+    Without the loss where the neighbour is the input itself. Thresholds follow from counts that were released. `found`
+    has points and releases where the server need not read them out of messages.
     """
     program, adapting = schedule.program, schedule.adapting
     transcripts, releases, d = seen.messages.shape
@@ -75,9 +83,9 @@ def look(
     if counting is not None:
         thresholds, paces = counting.thresholds, counting.paces
         counting.look_at_early(start, loss, power)
-    for k, (x, release, size) in enumerate(
-        program.method.read_back(program, worker, start, View(seen.messages, seen.broadcasts, paces))
-    ):
+    if found is None:
+        found = program.method.read_back(program, worker, start, View(seen.messages, seen.broadcasts, paces))
+    for k, (x, release, size) in enumerate(found):
         now, step = divmod(max(k - program.early_releases, 0), program.local_steps)
         clip = thresholds[:, now]
         # Where clipping adapts, all is in units of the threshold.

@@ -15,6 +15,7 @@ from tqdm import tqdm
 from fastldp import memory
 from fastldp.auditing import evidence, pair
 from fastldp.auditing.attack import Attack
+from fastldp.auditing.federated import WorkerAttack
 from fastldp.auditing.unseen import unseen
 from fastldp.errors import ArgumentError
 from fastldp.methods import Method, PrimalDual
@@ -183,6 +184,7 @@ def audit(
     seed: int | None = 0,
     n_jobs: int | None = None,
     progress: bool = False,
+    federated: bool = False,
 ) -> Audit:
     """Attack a private solve: tell two inputs apart that differ in one sample of one worker.
 
@@ -216,6 +218,9 @@ def audit(
         How many cores may be used; all of them by default.
     progress : bool
         Whether to show a bar.
+    federated : bool
+        Whether to attack a `federation.Worker` by its public methods alone, as a server would that makes up all other
+        workers. Its noise is of keys from the operating system, so there are no seeds to compare.
 
     Returns
     -------
@@ -263,7 +268,10 @@ def audit(
         pairs = [pair.given(problem, neighbour)]
     if worker not in (None, pairs[0].worker):
         raise ArgumentError("worker", worker, f"the two problems differ in a sample of worker {pairs[0].worker}")
-    attacks = [Attack(inputs, budget, rounds, method, n_jobs) for inputs in pairs]
+    if not isinstance(federated, bool):
+        raise ArgumentError("federated", federated, "give True or False")
+    kind = WorkerAttack if federated else Attack
+    attacks = [kind(inputs, budget, rounds, method, n_jobs) for inputs in pairs]
     # Under seeds of their own, for the choice must not depend on what is then found.
     attack = max(attacks, key=lambda one: one.tried(seed << 64 | 1 << 63)) if len(attacks) > 1 else attacks[0]
     _refuse_too_few(attack, transcripts, confidence)

@@ -22,6 +22,7 @@ from fastldp.cli import (
     sweep,
     terminal,
     verify,
+    worker,
 )
 
 COMMANDS = {
@@ -37,6 +38,7 @@ COMMANDS = {
     "info": info,
     "federate": federate,
     "compile": compile,
+    "worker": worker,
 }
 
 

@@ -6,7 +6,7 @@ the server's has all of them and no data, and in place of gradients and noise th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -156,6 +156,19 @@ class ServerBlock(_Half):
             self._warm_start()
         else:
             self._stretches(np.array([t - 1, t]), 1)
+
+    def kept_arrays(self) -> list[Array]:
+        """All that it is between rounds, for `restore`."""
+        state = self.state
+        return [state.workers, state.server, state.public, self.objective.clip, self._pace]
+
+    def restore(self, done: int, arrays: Sequence[Array]) -> None:
+        """Go on after round `done` from what `kept_arrays` was then."""
+        self.done = done
+        for mine, kept in zip(self.kept_arrays(), arrays, strict=True):
+            mine[...] = kept
+        if self.adaptive:
+            self.release.unit[...] = self.objective.clip
 
     @property
     def threshold(self) -> float | None:

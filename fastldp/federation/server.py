@@ -262,8 +262,7 @@ class Server:
             "coins": self._coins.hex(),
             "spent": [list(vars(spent).values()) for spent in self._spent],
         }
-        memory = self._block.memories([0])[0]
-        data = packed(STATE, header, [memory, self._last, self._last_counts])
+        data = packed(STATE, header, [self._last, self._last_counts, *self._block.kept_arrays()])
         with disk.in_words(self._path), disk.Draft(self._path.with_name(self._path.name + ".part")) as draft:
             draft.write(data)
             draft.publish(self._path)
@@ -288,8 +287,8 @@ class Server:
         return header, arrays
 
     def _restore(self, header: dict[str, Any], arrays: list[Array]) -> None:
-        memory, self._last, self._last_counts = arrays
+        self._last, self._last_counts, *kept = arrays
         self.round = header["round"]
         self._spent = [Spent(*values) for values in header["spent"]]
-        self._block.carry_on(max(self.round, 1) - 1, [memory])
+        self._block.restore(max(self.round, 1) - 1, kept)
         self._saved = True

@@ -13,7 +13,7 @@ import fastldp
 import fastldp.sklearn
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "api.md"
-SUBMODULES = ("privacy", "sklearn", "theory", "datasets", "sweeping", "verifying", "reporting", "errors", "lanes")
+SUBMODULES = ("privacy", "sklearn", "theory", "datasets", "sweeping", "federation", "verifying", "reporting", "errors", "lanes")
 # Of the validator's errors those that are ours too: the docstring is there, its first line is a sentence, every
 # parameter has a type and a description, and functions say what they return. Summaries may begin with a formula.
 CHECKED = {"GL03", "GL08", "SS01", "SS03", "SS06", "RT01", "RT03"}
@@ -38,6 +38,7 @@ MADE_FOR_USERS = {
 }
 MADE_FOR_USERS |= {"Page", "Claim", "Verification"}
 MADE_FOR_USERS |= {"Results", "Run", "Report", "Forecast", "Dataset", "Images", "Sample", "HeldOut"}
+MADE_FOR_USERS |= {"Results", "Run", "Report", "Forecast", "Dataset", "Images", "Sample", "HeldOut", "Ask", "Answer"}
 
 
 def public_names() -> Iterator[str]:

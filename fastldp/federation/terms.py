@@ -345,6 +345,16 @@ def _made(value: Any, known: dict[str, type]) -> Any:
 def common_key(seed: int) -> bytes:
     """The key of the first repetition of ``solve(..., seed=seed, common_noise=True)``, for proofs that nothing differs.
 
+    Parameters
+    ----------
+    seed : int
+        As of `solve`.
+
+    Returns
+    -------
+    bytes
+        32 of them, for ``Worker(key=...)`` and ``Server(coins=...)``.
+
     Examples
     --------
     >>> len(common_key(0))

@@ -13,7 +13,18 @@ import fastldp
 import fastldp.sklearn
 
 REFERENCE = Path(__file__).parent.parent / "docs" / "api.md"
-SUBMODULES = ("privacy", "sklearn", "theory", "datasets", "sweeping", "federation", "verifying", "reporting", "errors", "lanes")
+SUBMODULES = (
+    "privacy",
+    "sklearn",
+    "theory",
+    "datasets",
+    "sweeping",
+    "federation",
+    "verifying",
+    "reporting",
+    "errors",
+    "lanes",
+)
 # Of the validator's errors those that are ours too: the docstring is there, its first line is a sentence, every
 # parameter has a type and a description, and functions say what they return. Summaries may begin with a formula.
 CHECKED = {"GL03", "GL08", "SS01", "SS03", "SS06", "RT01", "RT03"}

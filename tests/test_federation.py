@@ -781,7 +781,8 @@ def test_the_audit_attacks_a_worker(method: str) -> None:
 @pytest.mark.parametrize("fault", ["half the noise", "noise used again", "off the grid", "the gradient of another"])
 def test_the_audit_finds_what_a_worker_does_wrong(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = cases.make("box", sizes=(4, 5), gradient_bound=1.0).problem
-    make, init = WorkerBlock.make, WorkerBlock.__init__
+    make = WorkerBlock.make
+    init: Any = WorkerBlock.__init__
 
     def begin(self: WorkerBlock, *given: Any) -> None:
         *others, key = given

@@ -98,7 +98,7 @@ def _followed(terms: Terms, worker: int, asks: list[list[Ask]], releases: Array)
         me.__dict__.update(zip(method.of_rounds, numbers, strict=True))
         run.round = ask.round
         run.pace = np.array([one[place].pace for one in asks])
-        for name in ask.kept or {method.point: None}:
+        for name in [*ask.kept] or [method.point]:
             values = [_value(one[place], name, method.point) for one in asks]
             getattr(run, name)[0] = np.stack(values, axis=1)
         for k in range(first, first + count):

@@ -29,6 +29,8 @@ LEAST_FACTOR, LARGEST_FACTOR = 0.1, 2.0
 CLEAR, GROWTH = 800.0, 0.25
 # Rounds are planned for thresholds as small as this, of the start.
 SMALLER = 0.5
+# And so many times as many are run: a step that is at its limit cannot make up for what was not foreseen.
+SPARE = 2
 EXACT = "exact"
 
 
@@ -126,8 +128,8 @@ class Outlook:
         return f"before the counts, were C = {self.limits.start:g}: {plan.line()}"
 
     def fewest(self) -> int:
-        """The rounds that suffice for thresholds down to a part of the start: more cost time, and fewer accuracy."""
-        return chosen(*self.at(self.limits.start * SMALLER), rounds=None, **self.rest).fewest
+        """Twice what suffices for thresholds down to a part of the start: more cost time, and fewer accuracy."""
+        return SPARE * chosen(*self.at(self.limits.start * SMALLER), rounds=None, **self.rest).fewest
 
 
 def factor_of(clip: AdaptiveClip, unit: Array, rho: Array, dimension: int, way: Way) -> float:

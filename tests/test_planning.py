@@ -132,6 +132,30 @@ def test_algorithm_1_contracts_with_every_step_below_1(regularizer: str, step: f
     assert V[-1] < V[0]
 
 
+@pytest.mark.parametrize("step", [0.2, 0.95])
+@pytest.mark.parametrize("regularizer", ["zero", "box_l1"])
+def test_clipped_runs_come_together_with_every_step_below_1(regularizer: str, step: float) -> None:
+    """V of two runs' differences: clipped gradients are those of a convex function that bends no more."""
+    case = cases.make(regularizer, l2=0.3, sizes=(5, 14, 1, 9))
+    problem, n, clip = case.problem, case.problem.n, 0.1
+    given = case.shards, case.loss, 0.3, case.g
+    still, rng = np.zeros((n, 25)), np.random.default_rng(0)
+    starts = 3 * rng.standard_normal((2, n, problem.d))
+    one, other = (naive.primal_dual(*given, x0, step, still, 0, 0, gridded=False, clip=clip) for x0 in starts)
+    norms = [
+        np.linalg.norm(naive.sample_gradient(case.loss, a, b, starts[0, i]))
+        for i, (A, B) in enumerate(case.shards)
+        for a, b in zip(A, B, strict=True)
+    ]
+    assert np.mean(np.array(norms) > clip) > 0.3
+    e = one.x - other.x
+    apart = e - e.mean(axis=1, keepdims=True)
+    V = (e**2 + step / (1 - step) * apart**2 + step * (one.dual - other.dual) ** 2).sum(axis=(1, 2))
+    bound = max((1 - step * problem.strong_convexity) ** 2, 1 - step)
+    assert (V[1:] <= bound * V[:-1] * (1 + 1e-9) + 1e-20).all()
+    assert V[-1] < V[0]
+
+
 def test_the_default_prior_is_the_even_spectrum() -> None:
     d, l2, B = 6, 0.1, 1.3
     even = fl.Prior(1.0, np.full(d, l2 + B**2 / (4 * d)))

@@ -175,6 +175,11 @@ class Lock:
             else:
                 os.close(handle)
 
+    @property
+    def held(self) -> bool:
+        """Whether it was acquired, and nobody has removed its file since."""
+        return self._handle is not None and _same(self._handle, self.path)
+
     def release(self) -> None:
         """Remove the file and let go."""
         if self._handle is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fastldp import disk
-from fastldp.errors import DamagedError, RefusedError, StoreError
+from fastldp.errors import ArgumentError, DamagedError, RefusedError, StoreError
 from fastldp.federation.account import Spent, together
 from fastldp.federation.messages import Answer, packed, unpacked
 from fastldp.privacy.budget import Budget
@@ -37,8 +37,11 @@ class Journal:
     """The digest of what that was an answer to."""
     answer: Answer
     spent: Spent
-    key: str
-    """A digest of the key where that was given, and nothing where it is the operating system's."""
+    keys: list[str]
+    """A digest of every key that was given for it; the operating system's are not among them."""
+
+    def __post_init__(self) -> None:
+        self.answer.releases.setflags(write=False)  # whoever has it got the bytes that are repeated
 
 
 class Folder:
@@ -50,10 +53,13 @@ class Folder:
 
     def open(self, data: str, budget: Budget) -> None:
         """Take the lock, and make sure that the folder is of these data and this budget; or make it so."""
+        if not self.path.is_dir() and os.path.lexists(self.path):
+            raise ArgumentError("folder", str(self.path), "a file, or a link that leads nowhere; give a folder")
         try:
-            self._lock.acquire(self.path, MODE)
+            with disk.in_words(self.path):
+                self._lock.acquire(self.path, MODE)
         except StoreError as error:
-            raise RefusedError("in use", str(error)) from None
+            raise error if error.__cause__ else RefusedError("in use", str(error)) from None
         try:
             owner = {"data": data, "budget": [budget.epsilon, budget.delta, budget.accounting]}
             found = self.owner()
@@ -107,6 +113,9 @@ class Folder:
         flat = {field.name: getattr(journal, field.name) for field in fields(journal)}
         answer = flat.pop("answer")
         flat |= {"spent": list(vars(journal.spent).values()), "count": answer.count}
+        if not self._lock.held:
+            told = "its file 'lock' was removed, so that others may write to it: nothing is released any more"
+            raise RefusedError("in use", f"{self.path}: {told}; see that nobody else does, and make another worker")
         self._publish(_name(journal.terms), packed(JOURNAL, flat, [answer.releases]))
 
     def _journal(self, name: str) -> Journal | None:
@@ -135,6 +144,8 @@ class Folder:
             return path.read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise DamagedError(f"{path}: it cannot be read ({error.strerror}): nothing can be released") from None
 
 
 def _name(terms: str) -> str:

@@ -71,6 +71,7 @@ class Ask:
         header, arrays = unpacked(ASK, data)
         try:
             names = header.pop("kept")
+            _check_types(header, whole=("worker", "round"), text=("terms",), number=("threshold", "pace"))
             point, *kept = arrays
             return cls(**header, point=point, kept=dict(zip(names, kept, strict=True)))
         except (TypeError, ValueError, KeyError) as error:
@@ -108,7 +109,8 @@ class Answer:
 
     def to_bytes(self) -> bytes:
         """For the wire; the same answer has the same bytes."""
-        header = {"worker": self.worker, "round": self.round, "terms": self.terms, "count": self.count}
+        count = None if self.count is None else float(self.count)
+        header = {"worker": self.worker, "round": self.round, "terms": self.terms, "count": count}
         return packed(ANSWER, header, [self.releases])
 
     @classmethod
@@ -116,9 +118,10 @@ class Answer:
         """From the wire; refused where a byte has changed."""
         header, arrays = unpacked(ANSWER, data)
         try:
+            _check_types(header, whole=("worker", "round"), text=("terms",), number=("count",))
             (releases,) = arrays
             return cls(**header, releases=releases)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, KeyError) as error:
             _refuse(f"it is no answer: {error}")
 
 
@@ -133,6 +136,8 @@ def packed(kind: bytes, header: Mapping[str, Any], arrays: Sequence[Array]) -> b
 
 def unpacked(kind: bytes, data: bytes) -> tuple[dict[str, Any], list[Array]]:
     """The inverse; whatever is not as it was is refused."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        _refuse(f"it is {type(data).__name__}, where bytes are needed")
     data = bytes(data)
     body, checksum = data[:-CHECKSUM], data[-CHECKSUM:]
     if len(data) < len(kind) + 4 + CHECKSUM or hashlib.sha256(body).digest() != checksum:
@@ -155,9 +160,20 @@ def unpacked(kind: bytes, data: bytes) -> tuple[dict[str, Any], list[Array]]:
             place += 8 * count
         if place != len(body):
             raise ValueError(f"{len(body) - place} bytes that belong to nothing")
-    except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, struct.error) as error:
         _refuse(f"it cannot be read: {error}")
     return header, arrays
+
+
+def _check_types(
+    header: Mapping[str, Any], *, whole: Sequence[str], text: Sequence[str], number: Sequence[str]
+) -> None:
+    """Refuse what others would stumble over; a number may be none."""
+    kinds: dict[str, tuple[type, ...]] = dict.fromkeys(whole, (int,)) | dict.fromkeys(text, (str,))
+    kinds |= dict.fromkeys(number, (float, type(None)))
+    for name, allowed in kinds.items():
+        if type(header[name]) not in allowed:
+            raise TypeError(f"{name} = {header[name]!r}"[:80])
 
 
 def _refuse(message: str, reason: str = "form") -> NoReturn:

@@ -37,6 +37,8 @@ Array = NDArray[np.float64]
 
 FORMAT = 1
 """Of the text, and of what noise is addressed by."""
+# What gradients are divided by is at most so much: doubles hold all whole numbers up to there.
+MOST_ROWS = 2**53
 # What terms may be made of, by the name that stands in them.
 CLASSES: dict[str, type] = {
     kind.__name__: kind
@@ -117,6 +119,8 @@ class Terms:
         sizes = whole_numbers("sizes", self.sizes, np.size(np.asarray(self.sizes, dtype=object)), remedy)
         if sizes.size == 0 or sizes.min() < 1:
             raise ArgumentError("sizes", self.sizes, remedy)
+        if sizes.size * sum(sizes.tolist()) > MOST_ROWS:
+            raise ArgumentError("sizes", self.sizes, f"workers times rows exceed {MOST_ROWS:,}, and are not exact")
         sizes.setflags(write=False)
         keep("sizes", sizes)
         keep("dimension", integer("dimension", self.dimension, "give a whole number ≥ 1", at_least=1))

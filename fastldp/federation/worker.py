@@ -142,7 +142,7 @@ class Worker:
                 ask=ask.digest,
                 answer=answer,
                 spent=spent if before is None else before.spent.plus(spent),
-                key=self._known_key,
+                keys=sorted({self._known_key, *([] if before is None else before.keys)} - {""}),
             )
             # What the disk has is known again only when it has been read, if this fails.
             self._journal_lost = True
@@ -171,9 +171,12 @@ class Worker:
         return self._folder.path
 
     def close(self) -> None:
-        """Let another process have the folder."""
-        self._closed = True
-        self._folder.close()
+        """Let another process have the folder, once what is being answered is."""
+        if os.getpid() != self._process:
+            return  # a fork's: the folder is that of the process it was forked from
+        with self._one_at_a_time:
+            self._closed = True
+            self._folder.close()
 
     def __enter__(self) -> Worker:
         return self
@@ -197,7 +200,7 @@ class Worker:
         journals = self._folder.journals()
         mine = [one for one in journals if one.terms == self.terms.digest]
         self._journal = mine[0] if mine else None
-        self._keys = {one.key for one in journals if one.terms != self.terms.digest and one.key}
+        self._keys = {key for one in journals if one.terms != self.terms.digest for key in one.keys}
         self._others = Spent()
         for one in journals:
             if one.terms != self.terms.digest:
@@ -278,12 +281,10 @@ class Worker:
         if (ask.threshold is None) != (adapting is None):
             raise RefusedError("threshold", f"the request has the threshold {ask.threshold}, against the terms")
         if adapting is not None:
-            self._check_number("threshold", ask.threshold)
-        self._check_number("pace", ask.pace)
-
-    def _check_number(self, name: str, value: Any) -> None:
-        if type(value) is not float or not np.finfo(np.float64).tiny <= value <= 1e150:
-            raise RefusedError("threshold", f"the {name} is {value!r}; a finite number > 0 is needed")
+            # Of thresholds that lie farther off products with the rows vanish or overflow, and clip nothing.
+            limits = adapting.limits.within(ask.round, adapting.factor)
+            _check_number("threshold", ask.threshold, *limits)
+        _check_number("pace", ask.pace, np.finfo(np.float64).tiny, 1e150)
 
     def _check_point(self, point: Array) -> None:
         if not self.terms.method.feasible:
@@ -291,6 +292,11 @@ class Worker:
         inside = self.terms.problem.regularizer.prox(point, 0.0)
         if not np.abs(point - inside).max() <= OUTSIDE * max(1.0, float(np.abs(inside).max())):
             raise RefusedError("set", f"the point lies outside of the set of g = {self.terms.problem.regularizer}")
+
+
+def _check_number(name: str, value: Any, least: float, most: float) -> None:
+    if type(value) is not float or not least <= value <= most:
+        raise RefusedError("threshold", f"the {name} is {value!r}; a number from {least:g} to {most:g} is needed")
 
 
 def _fingerprint(A: Any, b: ArrayLike) -> str:

@@ -133,6 +133,10 @@ class Limits(NamedTuple):
         start = min(threshold("start", clip.start, precision), bound)
         return cls(start, start / REACH, min(start * REACH, bound))
 
+    def within(self, t: int, factor: float) -> tuple[float, float]:
+        """The least and the most of round t; what is multiplied by the factor before the first may exceed the limit."""
+        return self.least, self.most / min(1.0, factor) if t < 0 else self.most
+
 
 @dataclass(frozen=True, eq=False)
 class Adapting:
@@ -212,15 +216,13 @@ class Adapting:
         shares = np.concatenate([early, counts], axis=1).sum(axis=2)
         thresholds, paces = np.ones((2, *shares.shape))
         now, pace = np.full(len(shares), self.limits.start), np.ones(len(shares))
-        _, least, most = self.limits
         for t, gain in enumerate(gains, 1 - self.clip.early):
             column = t - 1 + self.clip.early
             thresholds[:, column], paces[:, column] = now, pace
             if gain > 0:
                 moved = now * np.exp(-gain * (shares[:, column] - self.clip.quantile))
                 # What is multiplied after the last count before the first round may be beyond the limit until then.
-                most_now = most / min(1.0, self.factor) if t < 0 else most
-                now = np.clip(moved * self.factor if t == 0 else moved, least, most_now)
+                now = np.clip(moved * self.factor if t == 0 else moved, *self.limits.within(t, self.factor))
                 pace = self.pace(now)
         return thresholds, paces
 

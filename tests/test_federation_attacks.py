@@ -1,0 +1,209 @@
+"""What a server, a key, a disk or a fork could try to make a worker of a federation give away."""
+
+import hashlib
+import json
+import os
+import struct
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fastldp as fl
+from fastldp.engine.halves import WorkerBlock
+from fastldp.errors import ArgumentError, DamagedError, FastLDPError, RefusedError
+from fastldp.federation import Answer, Ask, Server, Terms, Worker
+
+ROWS, DIMENSION = 30, 5
+RNG = np.random.default_rng(0)
+A, B = RNG.standard_normal((ROWS, DIMENSION)), RNG.choice([-1.0, 1.0], ROWS)
+LIFE = fl.Budget(8.0, 1e-4)
+KEY = bytes(range(32))
+
+
+def terms_of(name: str = "", **changes: Any) -> Terms:
+    given: dict[str, Any] = {"sizes": [ROWS, 20], "dimension": DIMENSION, "budget": fl.Budget(1.0, 1e-4), "rounds": 6}
+    return Terms(**given | {"l2": 0.1, "row_bound": 1.0, "name": name} | changes)
+
+
+def worker_of(terms: Terms, folder: Path, **given: Any) -> Worker:
+    return Worker(A, B, LIFE, terms, worker=0, folder=folder, **given)
+
+
+def ask_of(terms: Terms, round_: int = 1, **changes: Any) -> Ask:
+    return Ask(**{"worker": 0, "round": round_, "terms": terms.digest, "point": np.zeros(DIMENSION)} | changes)
+
+
+def signed(kind: bytes, head: bytes, body: bytes = b"") -> bytes:
+    """A message whose checksum is right, whatever is in it."""
+    whole = kind + struct.pack("<I", len(head)) + head + body
+    return whole + hashlib.sha256(whole).digest()
+
+
+def test_a_key_stays_known_when_its_training_goes_on_with_another(tmp_path: Path) -> None:
+    first, second = terms_of("first"), terms_of("second")
+    for round_, key in ((1, KEY), (2, KEY[::-1]), (3, None)):
+        with worker_of(first, tmp_path, key=key) as worker:
+            worker.answer(ask_of(first, round_))
+    for key in (KEY, KEY[::-1]):
+        with pytest.raises(RefusedError, match="the same noise") as refused:
+            worker_of(second, tmp_path, key=key)
+        assert refused.value.reason == "key"
+    # Rounds are made once, so that the same training may have it again.
+    with worker_of(first, tmp_path, key=KEY) as worker:
+        worker.answer(ask_of(first, 4))
+
+
+@pytest.mark.parametrize("threshold", [1e-300, 9.9e-7, 1.1e6, 1e150])
+def test_a_threshold_that_no_counts_lead_to_is_refused(threshold: float, tmp_path: Path) -> None:
+    """At 1e-300 and rows of 1e15 products with a row vanish, and gradients exceed what they are clipped to."""
+    clip = fl.AdaptiveClip(early=2, factor=1.0)
+    terms = terms_of(row_bound=None, algorithm=fl.PrimalDual(step=0.1, allocation="static", clip=clip))
+    with worker_of(terms, tmp_path) as worker:
+        for round_ in (-2, 1):
+            with pytest.raises(RefusedError, match="threshold") as refused:
+                worker.answer(ask_of(terms, round_, threshold=threshold))
+            assert refused.value.reason == "threshold"
+            worker.answer(ask_of(terms, round_, threshold=1.0))
+
+
+def test_the_thresholds_that_counts_lead_to_are_those_that_are_taken(tmp_path: Path) -> None:
+    """Counts that drive the threshold to its limits, down and up, before the first round and in rounds."""
+    for share in (-1e9, 1e9):
+        clip = fl.AdaptiveClip(early=3, every=2, factor=0.1)
+        terms = terms_of(row_bound=None, algorithm=fl.DPFedAvg(0.1, 2, clip=clip))
+        server, seen = Server(terms, elsewhere=[0, 1]), []
+        with worker_of(terms, tmp_path / str(share)) as worker:
+            while not server.over:
+                for i, ask in server.ask().items():
+                    assert ask.threshold is not None
+                    seen.append(ask.threshold)
+                    answer = worker.answer(ask) if i == 0 else None
+                    count = share if terms.counts(ask.round) else None
+                    releases = np.zeros((terms.releases(ask.round), DIMENSION))
+                    server.tell(
+                        i, answer if answer and count is None else Answer(i, ask.round, ask.terms, releases, count)
+                    )
+        assert (min(seen), max(seen)) in ((1e-6, 1.0), (1.0, 1e7))
+
+
+GOOD = {"worker": 0, "round": 1, "terms": "", "kept": [], "threshold": None, "pace": 1.0, "shapes": [[DIMENSION]]}
+HEADS: dict[str, Any] = {
+    "a size beyond all": GOOD | {"shapes": [[10**30]]},
+    "nested": b"[" * 200_000,
+    "round": GOOD | {"round": "1"},
+    "no round": GOOD | {"round": None},
+    "round in part": GOOD | {"round": 1.0},
+    "a worker that is true": GOOD | {"worker": True},
+    "terms": GOOD | {"terms": 3},
+    "pace": GOOD | {"pace": [1.0]},
+    "count": GOOD | {"count": "many"},
+    "a count beyond all": GOOD | {"count": 10**400},
+    "nothing": {"shapes": [[DIMENSION]]},
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_what_strangers_write_is_refused_and_nothing_else(name: str) -> None:
+    head = HEADS[name]
+    data = head if isinstance(head, bytes) else json.dumps(head).encode()
+    of_answer = (
+        head if isinstance(head, bytes) else {k: head[k] for k in head if k not in ("kept", "threshold", "pace")}
+    )
+    answer = of_answer if isinstance(of_answer, bytes) else json.dumps({"count": None} | of_answer).encode()
+    for read, kind, text in ((Ask.from_bytes, b"fastldpQ", data), (Answer.from_bytes, b"fastldpA", answer)):
+        if (name, kind) == ("pace", b"fastldpA"):
+            continue
+        with pytest.raises(RefusedError) as refused:
+            read(signed(kind, text, bytes(8 * DIMENSION)))
+        assert refused.value.reason == "form"
+
+
+@pytest.mark.parametrize("given", [None, "text", 3])
+def test_what_is_no_bytes_is_refused(given: Any, tmp_path: Path) -> None:
+    terms = terms_of()
+    with worker_of(terms, tmp_path) as worker, pytest.raises(RefusedError, match="bytes are needed"):
+        worker.answer(given)
+    with pytest.raises(RefusedError, match="bytes are needed"):
+        Server(terms).tell(0, given)
+
+
+def test_an_answer_cannot_be_changed_behind_the_worker(tmp_path: Path) -> None:
+    terms = terms_of()
+    for _ in range(2):
+        with worker_of(terms, tmp_path) as worker:
+            answer = worker.answer(ask_of(terms))
+            with pytest.raises(ValueError, match="read-only"):
+                answer.releases[...] = 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_a_fork_that_closes_its_worker_leaves_the_folder_locked(tmp_path: Path) -> None:
+    terms = terms_of()
+    with worker_of(terms, tmp_path) as worker:
+        child = os.fork()
+        if not child:
+            worker.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        with pytest.raises(RefusedError, match="is writing it"):
+            worker_of(terms, tmp_path)
+        worker.answer(ask_of(terms))
+
+
+def test_a_worker_whose_lock_was_removed_releases_nothing(tmp_path: Path) -> None:
+    terms = terms_of()
+    with worker_of(terms, tmp_path) as worker:
+        (tmp_path / "lock").unlink()
+        with worker_of(terms, tmp_path) as other:
+            with pytest.raises(RefusedError, match="'lock' was removed") as refused:
+                worker.answer(ask_of(terms))
+            assert refused.value.reason == "in use"
+            other.answer(ask_of(terms))
+
+
+def test_a_worker_is_closed_after_what_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder is another's from then on."""
+    terms, make = terms_of(), WorkerBlock.make
+    closing: list[threading.Thread] = []
+
+    def made(self: WorkerBlock, *given: Any) -> Any:
+        closing.append(threading.Thread(target=worker.close))
+        closing[0].start()
+        closing[0].join(0.2)
+        with pytest.raises(RefusedError, match="is writing it"):
+            worker_of(terms, tmp_path)
+        return make(self, *given)
+
+    worker = worker_of(terms, tmp_path)
+    monkeypatch.setattr(WorkerBlock, "make", made)
+    worker.answer(ask_of(terms))
+    closing[0].join()
+    with pytest.raises(RefusedError, match="closed"):
+        worker.answer(ask_of(terms, 2))
+
+
+def test_folders_that_cannot_be_used_are_said(tmp_path: Path) -> None:
+    terms = terms_of()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "astray").symlink_to(tmp_path / "nowhere")
+    for path in (tmp_path / "file", tmp_path / "astray"):
+        with pytest.raises(ArgumentError, match="give a folder"):
+            worker_of(terms, path)
+    with pytest.raises(FastLDPError, match="file"):
+        worker_of(terms, tmp_path / "file" / "in")
+    for name in ("folder", "x.journal"):
+        folder = tmp_path / f"of {name}"
+        (folder / name).mkdir(parents=True)
+        with pytest.raises(DamagedError, match="cannot be read"):
+            worker_of(terms, folder)
+
+
+@pytest.mark.parametrize("weighting", ["uniform", "rows"])
+@pytest.mark.parametrize("others", [[2**62], [2**63 - 1], [2**63 - 1, 2**63 - 1], [2**52, 1]])
+def test_sizes_whose_sums_are_not_exact_are_refused(others: list[int], weighting: str) -> None:
+    """Sums that wrap around would divide gradients, and what one sample moves, by anything."""
+    with pytest.raises(ArgumentError, match="workers times rows"):
+        terms_of(sizes=np.array([ROWS, *others]), weighting=weighting)

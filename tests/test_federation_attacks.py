@@ -15,6 +15,7 @@ import fastldp as fl
 from fastldp.engine.halves import WorkerBlock
 from fastldp.errors import ArgumentError, DamagedError, FastLDPError, RefusedError
 from fastldp.federation import Answer, Ask, Server, Terms, Worker
+from fastldp.federation.messages import packed, unpacked
 
 ROWS, DIMENSION = 30, 5
 RNG = np.random.default_rng(0)
@@ -207,3 +208,35 @@ def test_sizes_whose_sums_are_not_exact_are_refused(others: list[int], weighting
     """Sums that wrap around would divide gradients, and what one sample moves, by anything."""
     with pytest.raises(ArgumentError, match="workers times rows"):
         terms_of(sizes=np.array([ROWS, *others]), weighting=weighting)
+
+
+def test_files_of_another_version_are_said(tmp_path: Path) -> None:
+    terms = terms_of()
+    with worker_of(terms, tmp_path) as worker:
+        worker.answer(ask_of(terms))
+    (path,) = tmp_path.glob("*.journal")
+    header, arrays = unpacked(b"fastldpJ", path.read_bytes())
+    for changed, left in ((header | {"more": 1}, arrays), ({"round": 1}, arrays), (header, [])):
+        path.write_bytes(packed(b"fastldpJ", changed, left))
+        with pytest.raises(DamagedError, match="another version"):
+            worker_of(terms, tmp_path)
+    state = tmp_path / "server"
+    Server(terms, path=state).ask()
+    header, arrays = unpacked(b"fastldpS", state.read_bytes())
+    for changed, left in ((header | {"spent": 1}, arrays), (header, arrays[:-1]), (header, [arrays[0]] * len(arrays))):
+        state.write_bytes(packed(b"fastldpS", changed, left))
+        with pytest.raises(DamagedError, match="another version"):
+            Server(terms, path=state)
+
+
+def test_the_model_of_a_training_that_is_over_is_in_the_servers_file(tmp_path: Path) -> None:
+    """Nobody asks again once it is, and the workers may be gone."""
+    terms = terms_of()
+    server = Server(terms, path=tmp_path / "server", elsewhere=[0, 1])
+    while not server.over:
+        for i, ask in server.ask().items():
+            server.tell(i, Answer(i, ask.round, ask.terms, np.ones((1, DIMENSION))))
+    again = Server(terms, path=tmp_path / "server")
+    assert again.over
+    assert np.array_equal(again.x, server.x)
+    assert np.array_equal(again.spent_rho, server.spent_rho)

@@ -122,9 +122,14 @@ class Folder:
         data = self._bytes(self.path / name)
         if data is None:
             return None
-        flat, (releases,) = self._unpacked(JOURNAL, data, name)
-        answer = Answer(flat["worker"], flat["round"], flat["terms"], releases, flat.pop("count"))
-        return Journal(**flat | {"spent": Spent(*flat["spent"]), "answer": answer})
+        flat, arrays = self._unpacked(JOURNAL, data, name)
+        try:
+            (releases,) = arrays
+            answer = Answer(flat["worker"], flat["round"], flat["terms"], releases, flat.pop("count"))
+            return Journal(**flat | {"spent": Spent(*flat["spent"]), "answer": answer})
+        except (TypeError, ValueError, KeyError) as error:
+            told = "it is of another version of fastldp, and what was released is not known: nothing can be"
+            raise DamagedError(f"{self.path / name}: {told} ({error})") from None
 
     def _unpacked(self, kind: bytes, data: bytes, name: str) -> tuple[dict[str, Any], list[Any]]:
         try:

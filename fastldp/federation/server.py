@@ -41,7 +41,7 @@ class Server:
     terms : Terms
         What all agreed on.
     path : path, optional
-        A file that has the state at the beginning of every round. Where it is there, the training goes on from it.
+        A file that has the state at the beginning of every round, and in the end. Where it is there, the training goes on from it.
     elsewhere : list of int
         Workers whose gradients other software makes, as PyTorch: their releases need not lie on our grid, and what
         they promise is theirs to say.
@@ -85,7 +85,11 @@ class Server:
         self._coins = coins
         self._block = ServerBlock(terms.problem, terms.schedule, terms.start, np.frombuffer(coins, np.uint32))
         if state is not None:
-            self._restore(*state)
+            try:
+                self._restore(*state)
+            except (TypeError, ValueError, KeyError) as error:
+                told = "it is of another version of fastldp; end the training with that one"
+                raise DamagedError(f"{self._path}: {told} ({error})") from None
         self._begin_round()
 
     @property
@@ -174,6 +178,8 @@ class Server:
         self.round = self.terms.following(self.round)
         self._saved = self._path is None
         self._begin_round()
+        if self.over and not self._saved and not self._block.failed:
+            self._save()  # nobody asks again
         return missing
 
     def replay(self, answers: Iterable[Answer | bytes]) -> None:

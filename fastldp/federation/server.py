@@ -41,7 +41,8 @@ class Server:
     terms : Terms
         What all agreed on.
     path : path, optional
-        A file that has the state at the beginning of every round, and in the end. Where it is there, the training goes on from it.
+        A file that has the state at the beginning of every round, and in the end. Where it is there, the training goes
+        on from it.
     elsewhere : list of int
         Workers whose gradients other software makes, as PyTorch: their releases need not lie on our grid, and what
         they promise is theirs to say.

@@ -13,8 +13,9 @@ import pytest
 
 import fastldp as fl
 from fastldp.engine.halves import WorkerBlock
-from fastldp.errors import ArgumentError, DamagedError, FastLDPError, RefusedError
+from fastldp.errors import ArgumentError, DamagedError, FastLDPError, RefusedError, StoreError
 from fastldp.federation import Answer, Ask, Server, Terms, Worker
+from fastldp.federation.folder import Folder
 from fastldp.federation.messages import packed, unpacked
 
 ROWS, DIMENSION = 30, 5
@@ -240,3 +241,32 @@ def test_the_model_of_a_training_that_is_over_is_in_the_servers_file(tmp_path: P
     assert again.over
     assert np.array_equal(again.x, server.x)
     assert np.array_equal(again.spent_rho, server.spent_rho)
+
+
+def test_a_point_is_outside_of_its_set_by_more_than_rounding(tmp_path: Path) -> None:
+    terms = terms_of(regularizer=fl.Box(0.5))
+    with worker_of(terms, tmp_path) as worker:
+        with pytest.raises(RefusedError) as refused:
+            worker.answer(ask_of(terms, point=np.full(DIMENSION, 0.5 * (1 + 1e-8))))
+        assert refused.value.reason == "set"
+        worker.answer(ask_of(terms, point=np.full(DIMENSION, 0.5 * (1 + 1e-15))))
+
+
+def test_an_answer_that_may_be_on_the_disk_is_looked_for_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal is renamed, and then the disk fails: no other answer may have the noise of this one."""
+    terms, write = terms_of(), Folder.write
+
+    def failing(self: Folder, journal: Any) -> None:
+        write(self, journal)
+        raise StoreError("the folder cannot be synced")
+
+    with worker_of(terms, tmp_path) as worker:
+        with monkeypatch.context() as patch:
+            patch.setattr(Folder, "write", failing)
+            with pytest.raises(StoreError, match="cannot be synced"):
+                worker.answer(ask_of(terms))
+        with pytest.raises(RefusedError, match="at another point"):
+            worker.answer(ask_of(terms, point=np.full(DIMENSION, 0.1)))
+        (kept,) = Folder(tmp_path).journals()
+        assert worker.answer(ask_of(terms)).to_bytes() == kept.answer.to_bytes()
+        assert worker.spent == kept.spent

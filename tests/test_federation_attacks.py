@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import fastldp as fl
+from fastldp.cli.worker import status
 from fastldp.engine.halves import WorkerBlock
-from fastldp.errors import ArgumentError, DamagedError, FastLDPError, RefusedError, StoreError
+from fastldp.errors import ArgumentError, BudgetError, DamagedError, FastLDPError, RefusedError, StoreError
 from fastldp.federation import Answer, Ask, Server, Terms, Worker
 from fastldp.federation.folder import Folder
 from fastldp.federation.messages import packed, unpacked
@@ -270,3 +271,21 @@ def test_an_answer_that_may_be_on_the_disk_is_looked_for_there(tmp_path: Path, m
         (kept,) = Folder(tmp_path).journals()
         assert worker.answer(ask_of(terms)).to_bytes() == kept.answer.to_bytes()
         assert worker.spent == kept.spent
+
+
+@pytest.mark.parametrize("accounting", ["zcdp", "gdp"])
+def test_what_is_left_is_said_as_a_training_that_fits(accounting: str, tmp_path: Path) -> None:
+    life, each = (fl.Budget(epsilon, 1e-4, accounting=accounting) for epsilon in (2.0, 1.5))
+    given: dict[str, Any] = {"worker": 0, "folder": tmp_path}
+    terms = terms_of("first", budget=each)
+    with Worker(A, B, life, terms, **given) as worker:
+        for round_ in range(1, 7):
+            worker.answer(ask_of(terms, round_))
+    left = status(tmp_path)["left"]["epsilon"]
+    assert 0 < left < 1.5
+    with pytest.raises(BudgetError, match=f"of ε ≈ {left:.3g} at this δ"):
+        Worker(A, B, life, terms_of("second", budget=each), **given)
+    fitting, too_much = (fl.Budget(left * part, 1e-4, accounting=accounting) for part in (0.999, 1.001))
+    with pytest.raises(BudgetError, match="for life"):
+        Worker(A, B, life, terms_of("third", budget=too_much), **given)
+    Worker(A, B, life, terms_of("third", budget=fitting), **given).close()

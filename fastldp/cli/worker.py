@@ -9,7 +9,7 @@ from typing import Any
 
 from fastldp.cli import options
 from fastldp.errors import ArgumentError
-from fastldp.federation.account import affordable, epsilon_spent
+from fastldp.federation.account import affordable, epsilon_left, epsilon_spent
 from fastldp.federation.folder import Folder, Journal
 
 SUMMARY = "what a worker of federations has released, and what is left of what was promised of its data"
@@ -43,7 +43,7 @@ def status(path: Path) -> dict[str, Any]:
         "folder": str(folder.path),
         "promised": {"epsilon": budget.epsilon, "delta": budget.delta, "accounting": budget.accounting},
         "spent": {"epsilon": epsilon_spent(budget, spent), "rho": spent.rho},
-        "left": {"rho": max(affordable(budget, spent) - spent.rho, 0.0)},
+        "left": {"rho": max(affordable(budget, spent) - spent.rho, 0.0), "epsilon": epsilon_left(budget, spent)},
         "trainings": [_training(journal) for journal in journals],
     }
 
@@ -66,7 +66,10 @@ def _table(facts: dict[str, Any]) -> str:
     rows = [
         ("promised", f"ε = {promised['epsilon']:g} at δ = {promised['delta']:g} for life, by {promised['accounting']}"),
         ("spent", f"ε = {spent['epsilon']:.6g}, ρ = {spent['rho']:.6g}"),
-        ("left", f"ρ = {left['rho']:.6g}, {left['rho'] / whole:.1%} of the whole"),
+        (
+            "left",
+            f"ρ = {left['rho']:.6g}, {left['rho'] / whole:.1%} of the whole: one training of ε ≈ {left['epsilon']:.3g}",
+        ),
     ]
     for one in facts["trainings"]:
         name = one["name"] or one["terms"]

@@ -103,6 +103,12 @@ def affordable(budget: Budget, spent: Spent) -> float:
     return 0.0 if rest is None else rho_of(*rest, budget.accounting)
 
 
+def epsilon_left(budget: Budget, spent: Spent) -> float:
+    """The ε, at the δ of the budget, of one more training that it has room for; but for that one's sampler."""
+    left = affordable(budget, spent) - spent.rho
+    return epsilon_of(left, budget.delta, budget.accounting) if left > 0 else 0.0
+
+
 def epsilon_spent(budget: Budget, spent: Spent) -> float:
     """ε at the budget's δ of what was spent, the sampler's cost included."""
     if not spent.pairs:

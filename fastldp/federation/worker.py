@@ -16,7 +16,7 @@ from scipy import sparse
 
 from fastldp.engine.halves import WorkerBlock
 from fastldp.errors import ArgumentError, BudgetError, RefusedError
-from fastldp.federation.account import Prices, Spent, affordable, epsilon_spent
+from fastldp.federation.account import Prices, Spent, affordable, epsilon_left, epsilon_spent
 from fastldp.federation.agreed import Shard
 from fastldp.federation.folder import Folder, Journal
 from fastldp.federation.messages import Answer, Ask
@@ -222,11 +222,12 @@ class Worker:
         whole = self._others.plus(self._prices.whole)
         if not whole.rho <= affordable(self.budget, whole):
             left = max(affordable(self.budget, self.spent) - self.spent.rho, 0.0)
+            room = epsilon_left(self.budget, self.spent)
             raise BudgetError(
                 "budget",
                 self.budget,
                 f"{self._folder.path}: this training would spend ρ = {rest:.6g} more, and of what was promised for "
-                f"life ρ = {left:.6g} is left; ask for terms of a smaller budget",
+                f"life ρ = {left:.6g} is left; ask for terms of a smaller budget, of ε ≈ {room:.3g} at this δ",
             )
 
     def _check_left(self, spent: Spent) -> None:

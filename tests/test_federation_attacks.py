@@ -16,6 +16,7 @@ from fastldp.cli.worker import status
 from fastldp.engine.halves import WorkerBlock
 from fastldp.errors import ArgumentError, BudgetError, DamagedError, FastLDPError, RefusedError, StoreError
 from fastldp.federation import Answer, Ask, Server, Terms, Worker
+from fastldp.federation.account import Prices, Spent, epsilon_spent, together
 from fastldp.federation.folder import Folder
 from fastldp.federation.messages import packed, unpacked
 
@@ -289,3 +290,23 @@ def test_what_is_left_is_said_as_a_training_that_fits(accounting: str, tmp_path:
     with pytest.raises(BudgetError, match="for life"):
         Worker(A, B, life, terms_of("third", budget=too_much), **given)
     Worker(A, B, life, terms_of("third", budget=fitting), **given).close()
+
+
+def test_the_prices_of_rounds_are_those_of_the_ledger() -> None:
+    """What the sampler costs depends on how far a sample moves a release, in units of its noise, and is part of ε."""
+    terms = terms_of(rounds=5000, budget=fl.Budget(1.0, 1e-12), sizes=[ROWS, 25])
+    for i in range(2):
+        prices = Prices(terms, i)
+        moved = 2 / (2 * [ROWS, 25][i])  # 2B/(n m)
+        farthest = moved / min(terms.deviation(t, i) for t in range(1, 5001))
+        assert prices.of(1).shift == prices.whole.shift == pytest.approx(farthest, rel=1e-9)
+        spent = together(prices.of(t) for t in range(1, 5001))
+        of_sampler = np.broadcast_to(terms.ledger.sampler_epsilon, 2)[i]
+        assert of_sampler > 1e-10
+        in_all = np.broadcast_to(terms.ledger.total_epsilon, 2)[i]
+        assert epsilon_spent(terms.budget, spent) == pytest.approx(in_all, abs=of_sampler / 100)
+
+
+def test_the_farthest_that_a_sample_moves_anything_counts() -> None:
+    for order in ((0.1, 0.3, 0.2), (0.3, 0.2, 0.1)):
+        assert together(Spent(0.1, 0.0, 1, shift) for shift in order).shift == 0.3

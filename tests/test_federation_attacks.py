@@ -310,3 +310,13 @@ def test_the_prices_of_rounds_are_those_of_the_ledger() -> None:
 def test_the_farthest_that_a_sample_moves_anything_counts() -> None:
     for order in ((0.1, 0.3, 0.2), (0.3, 0.2, 0.1)):
         assert together(Spent(0.1, 0.0, 1, shift) for shift in order).shift == 0.3
+
+
+def test_trainings_whose_digests_begin_alike_have_journals_of_their_own(tmp_path: Path) -> None:
+    first = terms_of("0")
+    second = next(other for other in map(terms_of, map(str, range(1, 1000))) if other.digest[0] == first.digest[0])
+    for terms in (first, second):
+        with worker_of(terms, tmp_path) as worker:
+            worker.answer(ask_of(terms))
+    assert {one.terms for one in Folder(tmp_path).journals()} == {first.digest, second.digest}
+    assert worker.spent.rho == 2 * Prices(first, 0).of(1).rho

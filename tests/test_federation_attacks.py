@@ -320,3 +320,52 @@ def test_trainings_whose_digests_begin_alike_have_journals_of_their_own(tmp_path
             worker.answer(ask_of(terms))
     assert {one.terms for one in Folder(tmp_path).journals()} == {first.digest, second.digest}
     assert worker.spent.rho == 2 * Prices(first, 0).of(1).rho
+
+
+def counting(**changes: Any) -> tuple[Terms, Server]:
+    clip = fl.AdaptiveClip(early=2, every=1, factor=1.0)
+    terms = terms_of(row_bound=None, algorithm=fl.PrimalDual(step=0.1, allocation="static", clip=clip))
+    return terms, Server(terms, elsewhere=[0, 1], coins=KEY, **changes)
+
+
+def told(ask: Ask, terms: Terms) -> Answer:
+    """Made up, and another in every round."""
+    releases = np.full((terms.releases(ask.round), DIMENSION), float(ask.round))
+    count = 0.1 + 0.01 * (ask.round % 7) if terms.counts(ask.round) else None
+    return Answer(ask.worker, ask.round, ask.terms, releases, count)
+
+
+def test_who_was_missing_is_remembered_by_the_servers_file(tmp_path: Path) -> None:
+    """What stands in for a missing answer is the last one, also where the server was restarted in between."""
+    terms, whole = counting()
+    path, thresholds = tmp_path / "server", []
+    _, again = counting(path=path)
+    while not whole.over:
+        _, again = counting(path=path)
+        gone = [] if whole.round in (-2, 1) else [1]
+        thresholds.append(whole.ask()[0].threshold)
+        for server in (whole, again):
+            for i, ask in server.ask().items():
+                assert ask.threshold == thresholds[-1]
+                if i not in gone:
+                    server.tell(i, told(ask, terms))
+            if gone:
+                assert server.close_round() == gone
+        again.ask()
+    assert len(set(thresholds)) == len(thresholds)
+    assert np.array_equal(again.x, whole.x)
+    assert np.array_equal(again.spent_rho, whole.spent_rho)
+    assert again.spent_rho[1] < again.spent_rho[0]
+
+
+def test_who_has_never_counted_moves_no_threshold() -> None:
+    terms, server = counting()
+    answer = told(server.ask()[0], terms)
+    server.tell(0, answer)
+    assert server.close_round() == [1]
+    adapting = terms.schedule.adapting
+    assert adapting is not None
+    assert answer.count is not None
+    # Of worker 0's samples a half would be within the threshold, if that were the median.
+    moved = np.exp(-adapting.early_gains[0] * (answer.count - 0.5 * ROWS / (ROWS + 20)))
+    assert server.ask()[0].threshold == pytest.approx(adapting.limits.start * moved, rel=1e-12)

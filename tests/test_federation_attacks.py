@@ -15,7 +15,7 @@ import fastldp as fl
 from fastldp.cli.worker import status
 from fastldp.engine.halves import WorkerBlock
 from fastldp.errors import ArgumentError, BudgetError, DamagedError, FastLDPError, RefusedError, StoreError
-from fastldp.federation import Answer, Ask, Server, Terms, Worker
+from fastldp.federation import Answer, Ask, Server, Terms, Worker, common_key
 from fastldp.federation.account import Prices, Spent, epsilon_spent, together
 from fastldp.federation.folder import Folder
 from fastldp.federation.messages import packed, unpacked
@@ -37,7 +37,8 @@ def worker_of(terms: Terms, folder: Path, **given: Any) -> Worker:
 
 
 def ask_of(terms: Terms, round_: int = 1, **changes: Any) -> Ask:
-    return Ask(**{"worker": 0, "round": round_, "terms": terms.digest, "point": np.zeros(DIMENSION)} | changes)
+    given: dict[str, Any] = {"worker": 0, "round": round_, "terms": terms.digest, "point": np.zeros(DIMENSION)}
+    return Ask(**given | changes)
 
 
 def signed(kind: bytes, head: bytes, body: bytes = b"") -> bytes:
@@ -369,3 +370,26 @@ def test_who_has_never_counted_moves_no_threshold() -> None:
     # Of worker 0's samples a half would be within the threshold, if that were the median.
     moved = np.exp(-adapting.early_gains[0] * (answer.count - 0.5 * ROWS / (ROWS + 20)))
     assert server.ask()[0].threshold == pytest.approx(adapting.limits.start * moved, rel=1e-12)
+
+
+@pytest.mark.parametrize("bounds", [{"row_bound": 0.5}, {"row_bound": 0.5, "gradient_bound": "half"}])
+def test_workers_scale_their_rows_to_the_public_bound(bounds: dict[str, Any], tmp_path: Path) -> None:
+    """As a simulation does, to its bits; all rows are longer."""
+    assert np.linalg.norm(A, axis=1).min() > 0.5
+    problem = fl.Problem(A, B, workers=1, l2=0.1, **bounds)
+    terms = Terms.of(problem, fl.Budget(1.0, 1e-4), 6)
+    key = common_key(3)
+    server = Server(terms, coins=key)
+    with worker_of(terms, tmp_path, key=key) as worker:
+        while not server.over:
+            server.tell(0, worker.answer(server.ask()[0]))
+    expected = fl.solve(problem, terms.budget, rounds=6, seed=3, common_noise=True)
+    assert np.array_equal(server.x, expected.x[0])
+
+
+def test_noise_is_allocated_by_the_least_convex_of_all_workers() -> None:
+    """By l2 alone, that is public: ξ_t² goes as (1 − γ μ_f)^(−(T−t)/2), with μ_f = minᵢ wᵢ l2."""
+    given: dict[str, Any] = {"row_bound": None, "weighting": "rows", "sizes": [ROWS, 3 * ROWS]}
+    terms = terms_of(algorithm=fl.PrimalDual(step=0.1, clip=1.0), **given)
+    variances = np.asarray([terms.deviation(t, 0) ** 2 for t in range(1, 7)])
+    np.testing.assert_allclose(variances[:-1] / variances[1:], (1 - 0.1 * 0.1 / 4) ** -0.5, rtol=1e-12)

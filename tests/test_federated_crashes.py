@@ -132,7 +132,7 @@ def test_a_worker_whose_journal_failed_goes_on_from_what_the_disk_has(tmp_path: 
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(("--kills", "8", "--step", "9"), marks=pytest.mark.thorough),
+        pytest.param(("--kills", "8", "--step", "3"), marks=pytest.mark.thorough),
         pytest.param(("--kills", "500"), marks=pytest.mark.long),
     ],
 )

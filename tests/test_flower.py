@@ -443,8 +443,10 @@ def test_the_apps_make_a_training(method: str, tmp_path: Path) -> None:
     rounds = [one for one in rounds if one["kind"] == "round"]
     assert [one["round"] for one in rounds][-1] == 5
     assert np.array_equal(rounds[-1]["x"], training.expected())
-    # The state that is left is that of the last round, from which it goes on.
-    assert not Server(training.terms, path=files["state"]).over
+    # The state that is left has the model.
+    left = Server(training.terms, path=files["state"])
+    assert left.over
+    assert np.array_equal(left.x, training.expected())
 
 
 @pytest.mark.usefixtures("_stand_ins")

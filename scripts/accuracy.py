@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from adaptive import METHODS, REAL, problem_of, rows_of
+from adaptive import METHODS, problem_of, rows_of, shown
 from numpy.typing import NDArray
 from untuned import Drawn
 
@@ -59,8 +59,7 @@ def of_set(name: str) -> list[str]:
     x_star = problem.optimum()
     best = A @ x_star
     share, lines = float(np.mean(best > 0)), []
-    shown = name if name in REAL else f"{name}, generated"
-    lines.append(f"| {shown} | x* | | 1 | {right(best, b):.3f} | {right(best, b):.3f} | {share:.2f} |")
+    lines.append(f"| {shown(name)} | x* | | 1 | {right(best, b):.3f} | {right(best, b):.3f} | {share:.2f} |")
     runs = {kind: solved(problem, method) for kind, method in METHODS.items()}
     C, step = planned(problem, runs["adaptive plan"])
     still: dict[str, Any] = {"rounds": ROUNDS, "record": fl.Final()}

@@ -52,13 +52,15 @@ def test_solve_says_how_many_rounds_a_plan_needs(capsys: pytest.CaptureFixture[s
 
 
 def test_solve_has_nothing_to_tune_and_reads_nothing_off_the_data(capsys: pytest.CaptureFixture[str]) -> None:
-    """By default rounds, step, allocation and clipping are planned; a public bound is what clips where one is given."""
+    """By default rounds, step, allocation and clipping are planned, within a public bound where there is one."""
     short = ["solve", "--data", "ijcnn1", "--repetitions", "2"]
     assert main(short) == 0
     out = capsys.readouterr().out
     assert "clip='adaptive'" in out
     assert "Nothing was read off the data without noise." in out
     assert main([*short, "--row-bound", "1.3", "--rounds", "1000"]) == 0
+    assert "clip='adaptive'" in capsys.readouterr().out
+    assert main([*short, "--row-bound", "1.3", "--rounds", "1000", "--clip", "none"]) == 0
     assert "adaptive" not in capsys.readouterr().out
     assert main([*short, "--clip", "0.3", "--step", "0.1", "--rounds", "50", "--details"]) == 0
     out = capsys.readouterr().out

@@ -213,6 +213,48 @@ def other_data(root: Any) -> None:
     rekeyed(root)
 
 
+def fewer_repetitions_asked_for(root: Any) -> None:
+    """As if two repetitions had been asked for, and not the first of the three that were made: the best are kept."""
+    sessions = [text.replace(b"repetitions = 3", b"repetitions = 2") for text in root["sessions"][()].tolist()]
+    replaced(root, "sessions", np.array(sessions))
+    outcome = root["runs/outcome"][()]
+    outcome[root["runs/repetition"][()] == 0] = 3
+    root["runs/outcome"][...] = outcome
+
+
+def a_run_that_failed(root: Any) -> None:
+    """A run that ended badly, said to have failed."""
+    outcome = root["runs/outcome"][()]
+    outcome[4] = 2
+    root["runs/outcome"][...] = outcome
+
+
+def no_ledgers(root: Any) -> None:
+    replaced(root, "settings/ledger", np.array([b"null"] * root["settings/ledger"].size))
+
+
+def earlier_records(root: Any) -> None:
+    """Errors of later rounds said to be of earlier ones, so that a method seems faster."""
+    rounds = root["settings/rounds/values"][()]
+    rounds[:3] = [1, 2, 3]
+    root["settings/rounds/values"][...] = rounds
+
+
+def a_setting_twice(root: Any) -> None:
+    """One more row for the first setting, with a run of its own."""
+    for name, there in root["settings"].items():
+        if isinstance(there, h5py.Dataset):
+            values = there[()]
+            replaced(root, f"settings/{name}", np.concatenate([values, values[:1]]))
+        else:
+            values, starts = there["values"][()], there["starts"][()]
+            replaced(root, f"settings/{name}/values", np.concatenate([values, values[: starts[1]]]))
+            replaced(root, f"settings/{name}/starts", np.append(starts, starts[-1] + starts[1]))
+    setting = root["runs/setting"][()]
+    setting[1] = root["settings/key"].size - 1
+    root["runs/setting"][...] = setting
+
+
 DOCTORED: dict[str, tuple[str, Change]] = {
     "a-number": ("the last bit of one recorded number", a_number),
     "a-distance": ("one last distance halved, and the sum with it", a_distance),
@@ -231,6 +273,11 @@ DOCTORED: dict[str, tuple[str, Change]] = {
     "words": ("a word of the promise", the_words_of_a_promise),
     "best-twice": ("one repetition in the place of another", the_best_run_twice),
     "left-out": ("a finished run taken out", a_run_left_out),
+    "fewer-asked": ("one repetition taken out, and fewer asked for", fewer_repetitions_asked_for),
+    "failed": ("a finished run said to have failed", a_run_that_failed),
+    "no-ledgers": ("all ledgers taken out", no_ledgers),
+    "earlier": ("the rounds of records", earlier_records),
+    "twice": ("a setting there twice", a_setting_twice),
     "other-data": ("the fingerprint of the data, and the keys", other_data),
 }
 

@@ -414,6 +414,14 @@ def test_a_phone_shows_it_without_scrolling_sideways(swept: Path, shown: Shown, 
     assert there.run("return [document.documentElement.scrollWidth, innerWidth]") == [width, width]
 
 
+def test_the_smallest_and_largest_numbers_are_drawn_on_logarithmic_axes(shown: Shown) -> None:
+    series = [{"name": "far", "x": [1, 2, 3], "y": [5e-324, 1.0, 1.7e308], "error": [0.0, 0.0, 0.0]}]
+    there = shown(Page("a", "b", "c", [Section("d", [curves(series, "x", "y", log_y=True)])]))
+    places = there.run("return [...document.querySelectorAll('.series circle')].map(c => Number(c.getAttribute('cy')))")
+    assert places == sorted(places, reverse=True)
+    assert len({*places}) == 3
+
+
 def test_a_hostile_page_does_nothing_in_a_browser(shown: Shown) -> None:
     series = [{"name": HOSTILE, "x": [HOSTILE, "b"], "y": [1.0, 2.0], "error": [0.1, 0.0]}]
     blocks: list[Any] = [Words(HOSTILE), curves(series, HOSTILE, HOSTILE), page.Table([HOSTILE], [[HOSTILE]], HOSTILE)]

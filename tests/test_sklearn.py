@@ -1,6 +1,7 @@
 """The estimators: what they promise and spend, what they never read off the data, and how they sit in scikit-learn."""
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
@@ -16,11 +17,13 @@ pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 import fastldp as fl
+from fastldp.datasets import hold_out
 from fastldp.errors import ArgumentError, BudgetError, DataError, UnboundedGradientError, WorkersWarning
 from fastldp.privacy import PrivacyAccount, rho_of
 from fastldp.sklearn import LDPClassifier, LDPRegressor, LDPSearch
@@ -349,6 +352,16 @@ def test_a_grid_search_of_scikit_learn_is_refused_once_the_account_is_spent() ->
     assert len(account.charges) == 1
 
 
+def test_an_account_in_a_forked_process_refuses_charges(monkeypatch: pytest.MonkeyPatch) -> None:
+    account = PrivacyAccount(1.0, 1e-5)
+    model = classifier(epsilon=0.5, account=account).fit(ROWS, SIGNS)
+    parent = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: parent + 1)
+    with pytest.raises(BudgetError, match="another process"):
+        account.charge(model.ledger_)
+    assert len(account.charges) == 1
+
+
 def test_an_account_takes_runs_of_its_own_kind_alone() -> None:
     account = PrivacyAccount(1.0, 1e-5)
     for changes in ({"delta": 1e-6}, {"accounting": "zcdp"}):
@@ -403,6 +416,29 @@ def test_what_a_search_cannot_pay_for_is_refused_before_anything_is_spent() -> N
         LDPSearch(classifier(account=PrivacyAccount(1.0, 1e-5)), {"l2": [0.5]}).fit(ROWS, SIGNS)
     with pytest.raises(ArgumentError, match="estimator"):
         LDPSearch(MaxAbsScaler(), {"copy": [True]}).fit(ROWS, SIGNS)
+
+
+def test_rows_held_out_are_looked_at_before_anything_is_spent() -> None:
+    held = hold_out(len(ROWS), 0.25).test[0]
+    rows, labels, targets = ROWS.copy(), np.where(SIGNS, "yes", "no").astype(object), TARGETS.copy()
+    rows[held, 0], labels[held], targets[held] = np.nan, "perhaps", np.nan
+    searched = LDPSearch(classifier(), {"l2": [0.5]}), LDPSearch(regressor(target_bounds=(-3.0, 3.0)), {"l2": [0.5]})
+    with pytest.raises(ValueError, match="NaN"):
+        searched[0].fit(rows, SIGNS)
+    with pytest.raises(ValueError, match="NaN"):
+        searched[1].fit(ROWS, targets)
+    with pytest.raises(DataError, match="perhaps"):
+        LDPSearch(classifier(classes=["no", "yes"]), {"l2": [0.5]}).fit(ROWS, labels)
+    assert not any(hasattr(search, "results_") for search in searched)
+
+
+def test_what_a_search_has_spent_is_known_where_a_later_candidate_fails() -> None:
+    search = LDPSearch(classifier(epsilon=2.0), {"l2": [0.5, -1.0]})
+    with pytest.raises(ArgumentError, match="l2"):
+        search.fit(ROWS, SIGNS)
+    assert [len(account.charges) for account in search.accounts_.values()] == [1, 1]
+    with pytest.raises(NotFittedError):
+        search.predict(ROWS)
 
 
 def test_a_released_mean_has_the_noise_that_its_promise_needs() -> None:

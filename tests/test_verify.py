@@ -50,8 +50,8 @@ def test_a_doctored_file_is_not(good: Path, tmp_path: Path, name: str) -> None:
     assert len(fl.results(path)) >= 17
     found = fl.verify(path, runs=None)
     assert not found.passed
-    # What was taken out may be still to be made, for all that the file says.
-    assert found.refuted or name == "left-out"
+    # What was taken out may be still to be made, and memory may have been short, for all that the file says.
+    assert found.refuted or name in ("left-out", "failed")
 
 
 def test_the_claim_that_was_broken_is_named(good: Path, tmp_path: Path) -> None:

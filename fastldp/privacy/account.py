@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ class PrivacyAccount:
 
     The runs are of Gaussian releases, whose ρ add up; what their samplers take is added too. A charge that would exceed
     the account is refused. It is shared: a copy, `copy.deepcopy` and scikit-learn's `clone` give the same account, and
-    one that was sent to another process refuses all charges, since those would be forgotten here.
+    one in another process, sent or forked, refuses all charges, since those would be forgotten here.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class PrivacyAccount:
         if np.ndim(self.budget.epsilon):
             raise BudgetError("epsilon", epsilon, "an account is of one number for all workers")
         self.charges: list[Charge] = []
-        self._here = True
+        self._process = os.getpid()
         self._lock = threading.Lock()
 
     def each(self, runs: int) -> Budget:
@@ -70,7 +71,7 @@ class PrivacyAccount:
 
     def charge(self, ledger: Ledger, name: str = "") -> None:
         """Take what a run spends; refused, with nothing taken, where that is more than is left."""
-        if not self._here:
+        if self._process != os.getpid():  # sent there, or forked
             raise BudgetError(
                 "account",
                 self,
@@ -150,7 +151,7 @@ class PrivacyAccount:
         return {"budget": self.budget, "charges": [*self.charges]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _here=False, _lock=threading.Lock())
+        self.__dict__.update(state, _process=None, _lock=threading.Lock())
 
 
 def repeated(ledger: Ledger, count: int, budget: Budget) -> Ledger:

@@ -45,10 +45,12 @@
     if (!usable.length) return null;
     let low = usable.reduce((a, b) => Math.min(a, b)), high = usable.reduce((a, b) => Math.max(a, b));
     if (log) {
-      if (low === high) [low, high] = [low / 2, high * 2];
-      const room = (high / low) ** 0.04;
-      [low, high] = [low / room, high * room];
-      return { low, high, place: (v) => Math.log(v / low) / Math.log(high / low), ticks: logTicks(low, high) };
+      if (low === high) [low, high] = [low / 2, Math.min(high * 2, Number.MAX_VALUE)];
+      // By logarithms: the ratio of numbers, and what lies beyond them, may be none.
+      const wide = Math.log(high) - Math.log(low), room = Math.exp(wide * 0.04);
+      [low, high] = [Math.max(low / room, Number.MIN_VALUE), Math.min(high * room, Number.MAX_VALUE)];
+      const whole = Math.log(high) - Math.log(low);
+      return { low, high, place: (v) => (Math.log(v) - Math.log(low)) / whole, ticks: logTicks(low, high) };
     }
     if (low === high) [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
     const room = (high - low) * 0.04;
@@ -65,7 +67,7 @@
   }
 
   function logTicks(low, high) {
-    const decades = Math.log10(high / low);
+    const decades = Math.log10(high) - Math.log10(low);
     const factors = decades > 4 ? [1] : decades > 2 ? [1, 3] : decades > 0.7 ? [1, 2, 5] : null;
     if (!factors) return evenTicks(low, high).filter((v) => v > 0);
     const every = decades > 10 ? Math.ceil(decades / 8) : 1, ticks = [];

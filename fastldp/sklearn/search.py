@@ -21,6 +21,7 @@ from fastldp.methods import ISRLDP
 from fastldp.privacy.account import PrivacyAccount, repeated
 from fastldp.privacy.budget import Budget
 from fastldp.problems.weighting import ROWS
+from fastldp.sklearn.classifier import LDPClassifier
 from fastldp.sklearn.linear import LDPLinearModel, Unmeasured, budget_of, seed_of
 from fastldp.sklearn.sharing import worker_of_row
 from fastldp.solve import solve
@@ -73,7 +74,7 @@ class LDPSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Of each candidate its parameters, ``"params"``, and its noisy ``"score"``: the accuracy, or one less the mean
         absolute error over the width of `target_bounds`.
     accounts_ : dict of PrivacyAccount
-        What the rows that were trained on spent, and those held out.
+        What the rows that were trained on spent, and those held out; of a search that an error ended, too.
     total_epsilon_ : float
         ε at δ of the whole search, the larger of these.
 
@@ -139,6 +140,9 @@ class LDPSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         whole = budget_of(self.estimator)
         part, seed = whole.split(len(candidates)), seed_of(self.random_state)
         trained, scored = (PrivacyAccount(float(whole.epsilon), whole.delta, whole.accounting) for _ in range(2))
+        self._look(X, y)
+        # Kept whatever happens: what was sent before an error is spent.
+        self.accounts_ = {"rows trained on": trained, "rows held out": scored}
         models: list[Any] = []
         self.results_: list[dict[str, Any]] = []
         for params in candidates:
@@ -152,7 +156,6 @@ class LDPSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         best = int(np.argmax([result["score"] for result in self.results_]))
         self.best_estimator_ = models[best]
         self.best_params_, self.best_score_ = self.results_[best]["params"], self.results_[best]["score"]
-        self.accounts_ = {"rows trained on": trained, "rows held out": scored}
         self.total_epsilon_ = max(trained.total_epsilon, scored.total_epsilon)
         return self
 
@@ -172,10 +175,17 @@ class LDPSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             clone(self.estimator).set_params(**params)
         return candidates
 
+    def _look(self, X: Any, y: Any) -> None:
+        """All rows, those held out too, are such as the estimator takes, before anything is spent."""
+        model = clone(self.estimator)
+        targets = model._checked(X, y, {}, **({} if is_classifier(model) else {"y_numeric": True}))[1]
+        if isinstance(model, LDPClassifier):
+            model._classes_of(targets)
+
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels of the best classifier."""
-        check_is_fitted(self)
+        check_is_fitted(self, "best_estimator_")
         return np.asarray(self.best_estimator_.classes_)
 
     def summary(self) -> str:
@@ -204,7 +214,7 @@ class LDPSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return float(self._best().score(X, y))
 
     def _best(self) -> Any:
-        check_is_fitted(self)
+        check_is_fitted(self, "best_estimator_")
         return self.best_estimator_
 
 

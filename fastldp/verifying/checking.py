@@ -153,6 +153,8 @@ class _File:
             expected = digest(f"{text.decode()} {about['fingerprint']} {about['version']}")
             if key.decode() != expected or identity.decode() != digest(text.decode()):
                 wrong.append(f"{self._name(k)}: its parameters, data or version are not those of its key")
+        first = {name: k for k, name in reversed([*enumerate(self.names)])}
+        wrong += [f"{self._name(k)} is there twice" for k, name in enumerate(self.names) if first[name] != k]
         told = f"the key of every one of {len(self.names):,} settings is a digest of its parameters, data and method"
         return Claim.of("settings", told, wrong)
 
@@ -194,7 +196,8 @@ class _File:
 
     def ledgers(self) -> Claim:
         """Every ledger, by another accountant; and its statement in words."""
-        wrong, count = [], 0
+        wrong: list[str] = []
+        count, told_of = 0, set[int]()
         statements = self.loaded.rows("settings", "statement")
         for k, ledger in self._ledgers():
             count += 1
@@ -204,6 +207,10 @@ class _File:
             if not found and text and text.decode(errors="replace") != ledger.statement():
                 found = ["its statement in words is not what the ledger says"]
             wrong += [f"{self._name(k)}: {one}" for one in found]
+            told_of.add(k)
+        for k in sorted({self.settings[row] for row in self.over.tolist()} - told_of):
+            if self.parameters[k]["budget"] is not None:
+                wrong.append(f"{self._name(k)}: it has a budget and runs, but no ledger")
         told = f"the ε of {count:,} ledgers was recomputed from their variances and sensitivities by "
         return Claim.of("ledgers", told + accounting.accountant().name, wrong)
 
@@ -221,14 +228,29 @@ class _File:
             for spec in specs:
                 for setting in spec.settings:
                     repetitions[setting.key] = max(spec.repetitions, repetitions.get(setting.key, 0))
-        there: dict[str, int] = {}
-        for row, setting in enumerate(self.settings):
+        there: dict[str, set[int]] = {}
+        unexplained = 0
+        for row, repetition in enumerate(self.loaded.numbers("repetition").tolist()):
+            key = self.names[self.settings[row]]
             if self.outcomes[row] in (COMPLETED, DIVERGED, FAILED):
-                there[self.names[setting]] = there.get(self.names[setting], 0) + 1
-        missing = sum(max(0, count - there.get(key, 0)) for key, count in repetitions.items())
+                there.setdefault(key, set()).add(repetition)
+            # What must fail the specification says; a run that ended badly is not to pass for one that could not.
+            if self.outcomes[row] == FAILED and key in made and key not in made[key].spec.refused:
+                unexplained += 1
+        missing = sum(len({*range(count)} - there.get(key, set())) for key, count in repetitions.items())
+        more = sum(len(some - {*range(repetitions.get(key, 0))}) for key, some in there.items() if key in made)
+        if not unread:
+            wrong += [f"{more:,} runs are of repetitions that no specification asks for"] * bool(more)
+        planned = self.loaded.rows("settings", "rounds")
+        for k, key in enumerate(self.names):
+            if key in made and not np.array_equal(planned.row(k), made[key].setting.timetable.rounds):
+                wrong.append(f"{self._name(k)}: the rounds of its records are not those that are asked for")
         if missing and not wrong:
             told = f"{missing:,} runs of its specifications are not in the file"
             return Claim("specification", OPEN, f"{told}: it is not finished, or they were taken out")
+        if unexplained and not wrong:
+            told = f"{unexplained:,} runs are said to have failed, of settings that can run"
+            return Claim("specification", OPEN, f"{told}: memory may have been short, or their ends were taken out")
         wrong += [f"{missing:,} runs of the specifications are not in the file"] * bool(missing)
         told = f"the {len(self.names):,} settings are those of the specifications, which were read again on the data"
         return Claim.of("specification", told, wrong)

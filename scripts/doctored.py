@@ -240,21 +240,6 @@ def earlier_records(root: Any) -> None:
     root["settings/rounds/values"][...] = rounds
 
 
-def a_setting_twice(root: Any) -> None:
-    """One more row for the first setting, with a run of its own."""
-    for name, there in root["settings"].items():
-        if isinstance(there, h5py.Dataset):
-            values = there[()]
-            replaced(root, f"settings/{name}", np.concatenate([values, values[:1]]))
-        else:
-            values, starts = there["values"][()], there["starts"][()]
-            replaced(root, f"settings/{name}/values", np.concatenate([values, values[: starts[1]]]))
-            replaced(root, f"settings/{name}/starts", np.append(starts, starts[-1] + starts[1]))
-    setting = root["runs/setting"][()]
-    setting[1] = root["settings/key"].size - 1
-    root["runs/setting"][...] = setting
-
-
 DOCTORED: dict[str, tuple[str, Change]] = {
     "a-number": ("the last bit of one recorded number", a_number),
     "a-distance": ("one last distance halved, and the sum with it", a_distance),
@@ -277,7 +262,6 @@ DOCTORED: dict[str, tuple[str, Change]] = {
     "failed": ("a finished run said to have failed", a_run_that_failed),
     "no-ledgers": ("all ledgers taken out", no_ledgers),
     "earlier": ("the rounds of records", earlier_records),
-    "twice": ("a setting there twice", a_setting_twice),
     "other-data": ("the fingerprint of the data, and the keys", other_data),
 }
 

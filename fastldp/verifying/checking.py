@@ -153,8 +153,6 @@ class _File:
             expected = digest(f"{text.decode()} {about['fingerprint']} {about['version']}")
             if key.decode() != expected or identity.decode() != digest(text.decode()):
                 wrong.append(f"{self._name(k)}: its parameters, data or version are not those of its key")
-        first = {name: k for k, name in reversed([*enumerate(self.names)])}
-        wrong += [f"{self._name(k)} is there twice" for k, name in enumerate(self.names) if first[name] != k]
         told = f"the key of every one of {len(self.names):,} settings is a digest of its parameters, data and method"
         return Claim.of("settings", told, wrong)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import fastldp as fl
 import sweeps
 from fastldp.cli import main
 from fastldp.reporting import page, reproductions
+from fastldp.reporting import sweeps as reporting_sweeps
 from fastldp.reporting.page import Page, Section, Words, curves
 from fastldp.reproduction.verdicts import Verdict
 
@@ -166,6 +168,13 @@ def test_a_thousand_settings_take_less_than_a_megabyte(tmp_path: Path) -> None:
     lengths = {len(rounds) for rounds in content["rounds"]}
     assert all(rounds[-1] in (100, 110) for rounds in content["rounds"])
     assert f"Of up to 110 recorded rounds of a run {max(lengths)} are drawn" in made.html
+
+
+def test_a_whole_number_is_the_same_with_and_without_its_point() -> None:
+    groups = [SimpleNamespace(label={"step": step}) for step in (1, 1.0, 0.5, None)]
+    columns, rows = reporting_sweeps._columns(["step"], groups)  # type: ignore[arg-type]
+    assert columns == [{"name": "step", "values": [0.5, 1]}]
+    assert rows == [[1], [1], [0], [-1]]
 
 
 def test_nothing_of_a_file_becomes_markup() -> None:

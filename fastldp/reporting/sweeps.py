@@ -187,10 +187,10 @@ def _columns(names: Sequence[str], groups: Sequence[Group]) -> tuple[list[dict[s
         own = [group.label[name] for group in groups]
         texts = {value if isinstance(value, int | float | str) else shown(value) for value in own if value is not None}
         values = sorted(texts, key=lambda value: (isinstance(value, str), value))
-        place = {repr(value): k for k, value in enumerate(values)}
+        place = {value: k for k, value in enumerate(values)}
         columns.append({"name": name, "values": values})
         found = [value if isinstance(value, int | float | str) or value is None else shown(value) for value in own]
-        numbers.append([-1 if value is None else place[repr(value)] for value in found])
+        numbers.append([-1 if value is None else place[value] for value in found])
     return columns, [list(row) for row in zip(*numbers, strict=True)] or [[] for _ in groups]
 
 

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -360,6 +361,19 @@ def test_an_account_in_a_forked_process_refuses_charges(monkeypatch: pytest.Monk
     with pytest.raises(BudgetError, match="another process"):
         account.charge(model.ledger_)
     assert len(account.charges) == 1
+
+
+def test_an_account_counts_samplers_at_its_own_epsilon() -> None:
+    account = PrivacyAccount(50.0, 1e-5)
+    problem = fl.Problem(ROWS, np.where(SIGNS, 1.0, -1.0), workers=4, row_bound=2.0)
+    ledger = fl.PrimalDual().schedule(problem, account.each(40), 5).ledger
+    assert ledger is not None
+    for _ in range(40):
+        account.charge(ledger)
+    at_all = replace(ledger, promised_epsilon=np.full(4, 50.0))
+    least = account.spent_epsilon + 40 * np.max(at_all.sampler_epsilon)
+    assert 40 * np.max(ledger.sampler_epsilon) < 40 * np.max(at_all.sampler_epsilon)
+    assert least <= account.total_epsilon <= 50.0
 
 
 def test_an_account_takes_runs_of_its_own_kind_alone() -> None:

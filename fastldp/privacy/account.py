@@ -173,11 +173,16 @@ def _total(charges: list[Charge], budget: Budget) -> float:
     """ε at δ with the samplers': of runs one after the other, what each adds to ε and to δ adds up."""
     if not charges:
         return 0.0
+    # What a sampler takes grows with the ε that it is taken of, which is that of all runs together.
+    ledgers = [
+        replace(charge.ledger, promised_epsilon=np.full_like(charge.ledger.promised_epsilon, budget.epsilon))
+        for charge in charges
+    ]
     # A run's sampler_delta is (e^ε₁ − 1)δ and a remainder, and (1 − Σ(e^ε₁ − 1)) e^Σε₁ ≤ 1.
-    rest = budget.delta - sum(charge.ledger.sampler_delta for charge in charges)
+    rest = budget.delta - sum(ledger.sampler_delta for ledger in ledgers)
     if rest <= 0:
         return math.inf
-    added = sum(float(np.max(charge.ledger.sampler_epsilon)) for charge in charges)
+    added = sum(float(np.max(ledger.sampler_epsilon)) for ledger in ledgers)
     return epsilon_of(sum(charge.rho for charge in charges), rest, budget.accounting) + added
 
 

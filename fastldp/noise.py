@@ -57,5 +57,5 @@ class Noise(NamedTuple):
 def identity(problem: Composite, method: Method, budget: Budget | None, rounds: int, start: NDArray[Any]) -> bytes:
     """A digest of all that a run is, but for its repetition."""
     promised = None if budget is None else described(budget)
-    text = section([problem.definition, described(method), method.version, promised, rounds])
+    text = section([problem.definition, described(method), method.edition, promised, rounds])
     return hashlib.sha256(text.encode() + start.tobytes()).digest()

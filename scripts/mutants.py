@@ -28,7 +28,7 @@ import numpy as np
 HERE = Path(__file__).parent
 RELEASE, GAUSSIAN, PRIVATIZE = "kernels.release", "kernels.gaussian", "kernels.privatize"
 CLIPPING = "kernels.clipping"
-ADDRESS = "d - j <= 8, (t, i, k), deviation)"
+ADDRESS = "d - j <= 8, (t, release.first + i, k), deviation)"
 WHOLE = "whole = (query + coarse) - coarse"
 ROUNDED = "noise = (fma(normal, deviation, query - whole) + fine) - fine"
 ALL_ROWS = "    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share, counting)\n"
@@ -70,8 +70,12 @@ MUTANTS = {
     "next worker, last round": Mutant(
         RELEASE, ADDRESS, "d - j <= 8, (t + i, 0, k), deviation)", "between workers 0 and 1 (round 2, round 1)"
     ),
-    "all rounds": Mutant(RELEASE, ADDRESS, "d - j <= 8, (1, i, k), deviation)", "correlated between rounds"),
-    "two rounds": Mutant(RELEASE, ADDRESS, "d - j <= 8, ((t + 1) // 2, i, k), deviation)", "correlated between rounds"),
+    "all rounds": Mutant(
+        RELEASE, ADDRESS, "d - j <= 8, (1, release.first + i, k), deviation)", "correlated between rounds"
+    ),
+    "two rounds": Mutant(
+        RELEASE, ADDRESS, "d - j <= 8, ((t + 1) // 2, release.first + i, k), deviation)", "correlated between rounds"
+    ),
     "all repetitions": Mutant(
         "noise", "key_of(secret, repetition, bound)", "key_of(secret, 0, bound)", "correlated between transcripts"
     ),
@@ -85,7 +89,7 @@ MUTANTS = {
         "correlated between transcripts",
     ),
     "all purposes": Mutant(
-        RELEASE, ADDRESS, "d - j <= 8, (t, i, 0), deviation)", "correlated between purposes", "DPFedAvg"
+        RELEASE, ADDRESS, "d - j <= 8, (t, release.first + i, 0), deviation)", "correlated between purposes", "DPFedAvg"
     ),
     "the warm start and round 1": Mutant(
         "kernels.rounds",
@@ -213,7 +217,7 @@ MUTANTS = {
         "MLP",
     ),
     "network: all workers": Mutant(
-        RELEASE, "groups, (t, i, k), True)", "groups, (t, 0, k), True)", "between workers", "MLP"
+        RELEASE, "groups, (t, release.first + i, k), True)", "groups, (t, 0, k), True)", "between workers", "MLP"
     ),
     "network: all groups of coordinates": Mutant(
         RELEASE,
@@ -247,13 +251,21 @@ MUTANTS = {
         method="adaptive",
     ),
     "two early counts with the same noise": Mutant(
-        CLIPPING, "address = abs(t), i,", "address = abs(t) // 2, i,", "between counts", method="adaptive"
+        CLIPPING,
+        "address = abs(t), release.first + i,",
+        "address = abs(t) // 2, i,",
+        "between counts",
+        method="adaptive",
     ),
     "early counts not multiplied where it is said": Mutant(
         CLIPPING, "    elif t == 0:\n", "    elif t == 0 and False:\n", "the noise", method="adaptive"
     ),
     "a count with the noise of a gradient": Mutant(
-        CLIPPING, "abs(t), i, COUNT if t > 0 else", "abs(t), i, 0 if t > 0 else", "between count", method="adaptive"
+        CLIPPING,
+        "abs(t), release.first + i, COUNT if t > 0 else",
+        "abs(t), i, 0 if t > 0 else",
+        "between count",
+        method="adaptive",
     ),
     "a threshold of counts as they are": Mutant(
         CLIPPING,

@@ -468,7 +468,8 @@ def test_memory_beside_the_data(layout: str, dtype: str, repetitions: int) -> No
             tracemalloc.stop()
 
     peak()  # what is made once and kept, and compilation
-    lanes = 8 if dtype == "float64" and (layout == "dense" or repetitions == 1) else 16
+    lines = driving.lines_of(problem, repetitions, cores=1) if repetitions > 1 else 1
+    lanes = lines * layouts.lanes_of(problem)
     block_of = (3 * n + 10) * d * lanes * item + n * d * lanes  # rows for the server and to work in, and flags
     results = repetitions * n * d * 8
     copies = (layout == "dense" and repetitions == 1) or dtype == "float32"

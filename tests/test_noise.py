@@ -17,6 +17,7 @@ import naive
 import sweeps
 from fastldp.cli import main
 from fastldp.errors import ArgumentError, SpecError
+from fastldp.methods import base
 from fastldp.noise import Noise, identity
 from fastldp.privacy import epsilon_of, rho_of
 from fastldp.privacy.statement import SECRET
@@ -141,6 +142,26 @@ def test_another_version_of_a_method_has_other_noise(monkeypatch: pytest.MonkeyP
     before = identity(problem, METHOD, BUDGET, 5, np.zeros(problem.d))
     monkeypatch.setattr(fl.PrimalDual, "version", fl.PrimalDual.version + 1)
     assert identity(problem, METHOD, BUDGET, 5, np.zeros(problem.d)) != before
+
+
+@pytest.mark.parametrize(
+    ("method", "changed"),
+    [
+        (fl.PrimalDual("planned"), True),
+        (fl.PrimalDual(allocation="planned"), True),
+        (fl.ISRLDP("planned"), True),
+        (fl.ISRLDP(0.1, clip="adaptive"), True),
+        (fl.PrimalDual(0.1, np.ones(5)), False),
+        (fl.ISRLDP(0.1, clip=2.0), False),
+    ],
+)
+def test_other_rules_of_planning_have_other_noise_where_anything_is_planned(
+    method: fl.Method, changed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = cases.make("zero").problem
+    before = identity(problem, method, BUDGET, 5, np.zeros(problem.d))
+    monkeypatch.setattr(base, "PLANS", base.PLANS + 1)
+    assert (identity(problem, method, BUDGET, 5, np.zeros(problem.d)) != before) == changed
 
 
 def test_keys_are_the_oracles() -> None:

@@ -263,7 +263,7 @@ class Terms:
     @cached_property
     def _document(self) -> dict[str, Any]:
         own = {field.name: _plain(field.name, getattr(self, field.name)) for field in fields(self)}
-        versions = [FORMAT, SAMPLER, self.method.version]
+        versions = [FORMAT, SAMPLER, self.method.edition]
         return {"fastldp": versions, **own}
 
     @cached_property

@@ -18,8 +18,8 @@ from fastldp.kernels.clipping import EARLY_COUNT
 from fastldp.kernels.formulas import is_ours
 from fastldp.kernels.methods import ACTS, COMMON, Names
 from fastldp.lanes import load, store
-from fastldp.methods.clipping import checked_clip
-from fastldp.methods.planned import PLANNED, checked_step
+from fastldp.methods.clipping import AdaptiveClip, checked_clip
+from fastldp.methods.planned import PLANNED, PLANS, checked_step
 from fastldp.methods.schedule import Outline, Program, Schedule, Terms, fewest_rounds, static_outline
 from fastldp.planning.plan import Way
 from fastldp.privacy.budget import Budget
@@ -33,6 +33,8 @@ Found = tuple[Array, Array, float]
 
 # The noise is addressed by the local step in 32 bits, but for the numbers that counts and coins have.
 MOST_LOCAL_STEPS = EARLY_COUNT
+# More versions than a method will have.
+EDITIONS = 1000
 # Parameters that the engine reads, and formulas do not find in `self`.
 NO_NUMBERS = ("local_steps", "clip", "prior")
 
@@ -166,6 +168,15 @@ class Method(Extensible):
             )
         if "server_step" in own:
             keep("server_step", real("server_step", own["server_step"], "give a finite number > 0", above=0))
+
+    @property
+    def edition(self) -> int:
+        """The version of all that the numbers of its runs follow from: its own, and that of plans where it has any."""
+        words = getattr(self, "step", None), getattr(self, "allocation", None)
+        planned = any(isinstance(word, str) and word == PLANNED for word in words)
+        return self.version + (
+            EDITIONS * PLANS if planned or isinstance(getattr(self, "clip", None), AdaptiveClip) else 0
+        )
 
     @classmethod
     def names(cls) -> Names:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 PLANNED = "planned"
+# Raised whenever planned steps, variances or thresholds change, as the version of a method is.
+PLANS = 1
 # Of what is found before the first round, gradients are clipped to such multiples.
 LEAST_FACTOR, LARGEST_FACTOR = 0.1, 2.0
 # They are (Γ/CLEAR)^GROWTH: the best thresholds of generated problems grow about so.

@@ -59,6 +59,8 @@ def _pictures(path: Path) -> list[Any]:
     """The curves of a file of points: means with one standard deviation."""
     with path.open(newline="", encoding="utf-8") as file:
         points = [*csv.DictReader(file)]
+    if not (points and "round" in points[0]):
+        return []  # a table, as that of the paper's bounds
     series: dict[tuple[str, str], dict[str, Any]] = {}
     along = any(point["round"] != point["rounds"] for point in points)
     for point in points:

@@ -423,7 +423,7 @@ class _Reader:
                             raise outline from None
                     raise
                 shape = NO_SHAPE if isinstance(outline, FastLDPError) else self._shape(terms, outline, recorded)
-                provenance = self._provenance(problem.tested_fingerprint, tried.method.version)
+                provenance = self._provenance(problem.tested_fingerprint, tried.method.edition)
                 for noise in noises:
                     if (rounds, noise) not in endings:
                         record = section(wanted._asdict())

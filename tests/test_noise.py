@@ -17,7 +17,7 @@ import naive
 import sweeps
 from fastldp.cli import main
 from fastldp.errors import ArgumentError, SpecError
-from fastldp.methods import base
+from fastldp.methods.planned import PLANS
 from fastldp.noise import Noise, identity
 from fastldp.privacy import epsilon_of, rho_of
 from fastldp.privacy.statement import SECRET
@@ -160,7 +160,7 @@ def test_other_rules_of_planning_have_other_noise_where_anything_is_planned(
 ) -> None:
     problem = cases.make("zero").problem
     before = identity(problem, method, BUDGET, 5, np.zeros(problem.d))
-    monkeypatch.setattr(base, "PLANS", base.PLANS + 1)
+    monkeypatch.setattr("fastldp.methods.base.PLANS", PLANS + 1)
     assert (identity(problem, method, BUDGET, 5, np.zeros(problem.d)) != before) == changed
 
 

@@ -197,7 +197,11 @@ def test_ranges_of_targets_too() -> None:
 
 
 @pytest.mark.parametrize(
-    "bounds", [3.0, (1.0, 1.0), (1.0, -1.0), (0.0, np.inf), ([0, 0], [1, 1]), (0, 1, 2), ("a", "b"), (0.0, None)]
+    "bounds",
+    [
+        *[(-1.7e308, 1.7e308), (0.0, 5e-324), (0.0, 1e-310)],
+        *[3.0, (1.0, 1.0), (1.0, -1.0), (0.0, np.inf), ([0, 0], [1, 1]), (0, 1, 2), ("a", "b"), (0.0, None)],
+    ],
 )
 def test_ranges_that_are_none_are_refused(bounds: Any) -> None:
     with pytest.raises(ArgumentError, match="feature_bounds"):
@@ -446,13 +450,80 @@ def test_rows_held_out_are_looked_at_before_anything_is_spent() -> None:
     assert not any(hasattr(search, "results_") for search in searched)
 
 
-def test_what_a_search_has_spent_is_known_where_a_later_candidate_fails() -> None:
-    search = LDPSearch(classifier(epsilon=2.0), {"l2": [0.5, -1.0]})
-    with pytest.raises(ArgumentError, match="l2"):
+@pytest.mark.parametrize(
+    ("name", "value"), [("l2", -1.0), ("rounds", 0), ("n_jobs", 0), ("row_bound", -1.0), ("loss", "huber")]
+)
+def test_a_bad_value_of_a_later_candidate_is_refused_before_anything_is_spent(name: str, value: Any) -> None:
+    account = PrivacyAccount(2.0, 1e-5)
+    good = getattr(classifier(), name)
+    search = LDPSearch(classifier(epsilon=2.0), {name: [good, value]}, account=account)
+    with pytest.raises(ArgumentError, match=name):
         search.fit(ROWS, SIGNS)
-    assert [len(account.charges) for account in search.accounts_.values()] == [1, 1]
+    assert not account.charges
+    assert not hasattr(search, "results_")
+
+
+def test_what_a_search_has_spent_is_known_where_a_later_candidate_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    account = PrivacyAccount(2.0, 1e-5)
+    search = LDPSearch(classifier(epsilon=1.0), {"l2": [0.5, 0.25]}, account=account, random_state=0)
+    search.fit(ROWS, SIGNS)
+    fit = LDPClassifier.fit
+
+    def broken(model: LDPClassifier, *given: Any) -> LDPClassifier:
+        if model.l2 == 0.25:
+            raise OSError("no power")
+        return fit(model, *given)
+
+    monkeypatch.setattr(LDPClassifier, "fit", broken)
+    with pytest.raises(OSError, match="no power"):
+        search.fit(ROWS, SIGNS)
+    assert [len(spent.charges) for spent in search.accounts_.values()] == [1, 1]
+    # All that was set aside stays charged, and nothing of the first fit stands beside what the second found.
+    assert len(account.charges) == 2
+    assert not any(hasattr(search, name) for name in ("best_estimator_", "best_params_", "total_epsilon_"))
     with pytest.raises(NotFittedError):
         search.predict(ROWS)
+
+
+def test_searches_and_fits_add_up_on_one_account() -> None:
+    account = PrivacyAccount(2.0, 1e-5)
+    model = classifier(epsilon=account.each(3).epsilon)
+    search = LDPSearch(model, {"l2": [0.5, 0.25]}, account=account)
+    clone(model).set_params(account=account).fit(ROWS, SIGNS)
+    for _ in range(2):
+        clone(search).fit(ROWS, SIGNS)
+    assert len(account.charges) == 3
+    assert 1.998 < account.total_epsilon <= 2.0
+    assert "set aside for 2 or 2 runs" in account.summary()
+    with pytest.raises(BudgetError, match="4 runs"):
+        search.fit(ROWS, SIGNS)
+    assert not hasattr(search, "results_")
+    assert len(account.charges) == 3
+    with pytest.raises(ArgumentError, match="account"):
+        clone(search).set_params(account=2.0).fit(ROWS, SIGNS)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 2.0])
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_an_account_sets_aside_for_a_search_is_no_less_than_either_side_spends(epsilon: float, count: int) -> None:
+    account = PrivacyAccount(epsilon, 1e-5)
+    # Of one round: a score then takes more of samplers, and a training more of ρ.
+    model = classifier(epsilon=epsilon, method=fl.PrimalDual(), rounds=1, row_bound=2.0)
+    search = LDPSearch(model, {"l2": [0.5, 0.25, 0.1][:count]}, account=account)
+    search.fit(ROWS, SIGNS)
+    (reserve,) = account.charges
+    for side in search.accounts_.values():
+        assert side.spent_rho <= reserve.rho
+        of_epsilon, of_delta = np.sum([charge.sampler(epsilon) for charge in side.charges], axis=0)
+        assert of_epsilon <= reserve.sampler(epsilon)[0]
+        assert of_delta <= reserve.sampler(epsilon)[1]
+        assert side.total_epsilon <= account.total_epsilon <= epsilon
+    assert account.total_epsilon > 0.999 * epsilon
+
+
+def test_a_search_without_candidates_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="candidates"):
+        LDPSearch(classifier(), []).fit(ROWS, SIGNS)
 
 
 def test_a_released_mean_has_the_noise_that_its_promise_needs() -> None:

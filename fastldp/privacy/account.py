@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,6 +29,39 @@ class Charge(NamedTuple):
     def rho(self) -> float:
         """That of the worker who spent most."""
         return float(np.max(self.ledger.spent_rho))
+
+    def sampler(self, epsilon: float) -> tuple[float, float]:
+        """What its sampler adds to ε and δ, taken of that ε: it grows with it."""
+        ledger = replace(self.ledger, promised_epsilon=np.full_like(self.ledger.promised_epsilon, epsilon))
+        return float(np.max(ledger.sampler_epsilon)), ledger.sampler_delta
+
+    def __str__(self) -> str:
+        read = self.ledger.read_off_data
+        return f"ρ = {self.rho:.6g}" + (f"; read off the data, hence not covered: {read}" if read else "")
+
+
+class Reserve(NamedTuple):
+    """What is set aside for runs to come, on rows of which each is on one side: no side takes more than this."""
+
+    name: str
+    sides: tuple[tuple[Charge, ...], ...]
+
+    @property
+    def rho(self) -> float:
+        """That of the larger side."""
+        return max(sum(charge.rho for charge in side) for side in self.sides)
+
+    def sampler(self, epsilon: float) -> tuple[float, float]:
+        """What samplers add to ε and δ, at most."""
+        added = [[charge.sampler(epsilon) for charge in side] for side in self.sides]
+        return (
+            max(sum(of_epsilon for of_epsilon, _ in side) for side in added),
+            max(sum(of_delta for _, of_delta in side) for side in added),
+        )
+
+    def __str__(self) -> str:
+        counts = " or ".join(f"{len(side):,}" for side in self.sides)
+        return f"ρ = {self.rho:.6g}, set aside for {counts} runs, on rows that are in one of these alone"
 
 
 class PrivacyAccount:
@@ -61,7 +96,7 @@ class PrivacyAccount:
         self.budget = Budget(epsilon, delta, accounting)
         if np.ndim(self.budget.epsilon):
             raise BudgetError("epsilon", epsilon, "an account is of one number for all workers")
-        self.charges: list[Charge] = []
+        self.charges: list[Charge | Reserve] = []
         self._process = os.getpid()
         self._lock = threading.Lock()
 
@@ -71,13 +106,29 @@ class PrivacyAccount:
 
     def charge(self, ledger: Ledger, name: str = "") -> None:
         """Take what a run spends; refused, with nothing taken, where that is more than is left."""
-        if self._process != os.getpid():  # sent there, or forked
-            raise BudgetError(
-                "account",
-                self,
-                "it is a copy in another process, whose charges the account itself would not learn of; run in one "
-                'process, with n_jobs=1 or joblib.parallel_config(backend="threading")',
-            )
+        self._look(ledger)
+        self._take(Charge(name, ledger), float(np.max(ledger.promised_epsilon)))
+
+    def reserve(self, sides: Sequence[Sequence[Ledger]], epsilon: float, name: str = "") -> None:
+        """Set aside what several runs will spend, before the first; refused as a charge is.
+
+        Rows are on one side each, so that what counts is the larger side. What is not spent after all stays taken.
+
+        Parameters
+        ----------
+        sides : sequence of sequences of Ledger
+            Those of the runs to come, on rows that no other side has.
+        epsilon : float
+            What all of them promise together, for the words of a refusal.
+        name : str
+            Of what they are.
+        """
+        for ledger in itertools.chain(*sides):
+            self._look(ledger)
+        self._take(Reserve(name, tuple(tuple(Charge(name, ledger) for ledger in side) for side in sides)), epsilon)
+
+    def _look(self, ledger: Ledger) -> None:
+        """A ledger is of the account's kind, and bounds all that it takes."""
         budget = self.budget
         if (ledger.delta, ledger.accounting) != (budget.delta, budget.accounting):
             raise ArgumentError(
@@ -89,17 +140,27 @@ class PrivacyAccount:
             raise ArgumentError(
                 "ledger", ledger, "its sampler takes more than δ leaves it; spread so large an ε over more rounds"
             )
+
+    def _take(self, charge: Charge | Reserve, epsilon: float) -> None:
+        if self._process != os.getpid():  # sent there, or forked
+            raise BudgetError(
+                "account",
+                self,
+                "it is a copy in another process, whose charges the account itself would not learn of; run in one "
+                'process, with n_jobs=1 or joblib.parallel_config(backend="threading")',
+            )
+        budget = self.budget
         with self._lock:
-            total = _total([*self.charges, Charge(name, ledger)], budget)
+            total = _total([*self.charges, charge], budget)
             if not total <= float(budget.epsilon):
                 raise BudgetError(
                     "epsilon",
-                    float(np.max(ledger.promised_epsilon)),
+                    epsilon,
                     f"with it all {len(self.charges) + 1} runs would spend {total:.6g} of the account's "
                     f"{budget.epsilon:g}, of which {self.spent_epsilon:.6g} is spent; nothing was run. Give every run "
                     "a part, as account.each(runs).epsilon",
                 )
-            self.charges.append(Charge(name, ledger))
+            self.charges.append(charge)
 
     @property
     def spent_rho(self) -> float:
@@ -127,7 +188,7 @@ class PrivacyAccount:
             ("accounting", f"{budget.accounting}, ρ = {budget.rho:.6g}"),
             ("spent", f"ε = {self.spent_epsilon:.6g}, ρ = {self.spent_rho:.6g}, in {len(self.charges)} runs"),
         ]
-        return rows + [(charge.name, f"ρ = {charge.rho:.6g}{_read(charge.ledger)}") for charge in self.charges]
+        return rows + [(charge.name, str(charge)) for charge in self.charges]
 
     def _repr_html_(self) -> str:
         return html.table(self._rows())
@@ -169,22 +230,16 @@ def repeated(ledger: Ledger, count: int, budget: Budget) -> Ledger:
     )
 
 
-def _total(charges: list[Charge], budget: Budget) -> float:
+def _total(charges: Sequence[Charge | Reserve], budget: Budget) -> float:
     """ε at δ with the samplers': of runs one after the other, what each adds to ε and to δ adds up."""
     if not charges:
         return 0.0
     # What a sampler takes grows with the ε that it is taken of, which is that of all runs together.
-    ledgers = [
-        replace(charge.ledger, promised_epsilon=np.full_like(charge.ledger.promised_epsilon, budget.epsilon))
-        for charge in charges
-    ]
-    # A run's sampler_delta is (e^ε₁ − 1)δ and a remainder, and (1 − Σ(e^ε₁ − 1)) e^Σε₁ ≤ 1.
-    rest = budget.delta - sum(ledger.sampler_delta for ledger in ledgers)
+    added = [charge.sampler(float(budget.epsilon)) for charge in charges]
+    # A run's part of δ is (e^ε₁ − 1)δ and a remainder, and (1 − Σ(e^ε₁ − 1)) e^Σε₁ ≤ 1.
+    rest = budget.delta - sum(of_delta for _, of_delta in added)
     if rest <= 0:
         return math.inf
-    added = sum(float(np.max(ledger.sampler_epsilon)) for ledger in ledgers)
-    return epsilon_of(sum(charge.rho for charge in charges), rest, budget.accounting) + added
-
-
-def _read(ledger: Ledger) -> str:
-    return f"; read off the data, hence not covered: {ledger.read_off_data}" if ledger.read_off_data else ""
+    return epsilon_of(sum(charge.rho for charge in charges), rest, budget.accounting) + sum(
+        of_epsilon for of_epsilon, _ in added
+    )

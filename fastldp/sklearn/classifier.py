@@ -16,7 +16,7 @@ from fastldp.losses import SIGNS, Logistic, Loss, SmoothedHinge
 from fastldp.methods import Method
 from fastldp.privacy.account import PrivacyAccount
 from fastldp.regularizers import Regularizer
-from fastldp.sklearn.linear import LDPLinearModel
+from fastldp.sklearn.linear import Asked, LDPLinearModel
 
 Array = NDArray[np.float64]
 
@@ -174,15 +174,18 @@ class LDPClassifier(ClassifierMixin, LDPLinearModel):  # type: ignore[misc]
         LDPClassifier
             Itself.
         """
+        asked = self._asked(X, y, refused)
+        trained = self._train(asked, self._owners(asked.X.shape[0], groups))
+        self.classes_, self.ledger_, self.n_iter_ = asked.classes, trained.ledger, trained.rounds
+        self.coef_, self.intercept_ = self._read_back(trained.models)
+        return self
+
+    def _asked(self, X: Any, y: Any, refused: dict[str, Any]) -> Asked:
         X, y = self._checked(X, y, refused)
         check_classification_targets(y)
         classes, read = self._classes_of(y)
         positive = classes[1:] if classes.size == 2 else classes
-        targets = [np.where(y == label, 1.0, -1.0) for label in positive]
-        trained = self._train(X, targets, self._owners(X.shape[0], groups), read)
-        self.classes_, self.ledger_, self.n_iter_ = classes, trained.ledger, trained.rounds
-        self.coef_, self.intercept_ = self._read_back(trained.models)
-        return self
+        return Asked(X, [np.where(y == label, 1.0, -1.0) for label in positive], read, classes)
 
     def _classes_of(self, y: Any) -> tuple[NDArray[Any], str]:
         """The labels, and what of them was read off the data."""

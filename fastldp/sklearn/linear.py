@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
@@ -25,7 +26,7 @@ from fastldp.problems.linear import Problem
 from fastldp.problems.weighting import ROWS
 from fastldp.sklearn.ranges import Ranges
 from fastldp.sklearn.sharing import worker_of_row
-from fastldp.solve import FEWER_ROUNDS, MOST_ROUNDS, planned_method, solve, warn_of_sampler
+from fastldp.solve import FEWER_ROUNDS, MOST_ROUNDS, check_common, planned_method, solve, warn_of_sampler
 from fastldp.validation import integer, known_name, real
 
 Array = NDArray[np.float64]
@@ -35,6 +36,28 @@ class Unmeasured(Problem):
     """A problem whose runs are not measured against an optimum: none is sought."""
 
     has_optimum = False
+
+
+class Asked(NamedTuple):
+    """What a fit is to learn: rows, a vector of targets for each model, and what of the data was read for it."""
+
+    X: Any
+    targets: Sequence[Array]
+    read: str = ""
+    classes: Any = None
+
+
+class Plan(NamedTuple):
+    """A fit up to its first noise."""
+
+    problems: Iterator[Problem]
+    method: Method
+    rounds: int
+    part: Budget
+    """Of each training."""
+    seed: int | None
+    ledger: Ledger
+    """What all trainings together will spend."""
 
 
 class Trained(NamedTuple):
@@ -95,14 +118,22 @@ class LDPLinearModel(BaseEstimator):  # type: ignore[misc]
             return method.planned_rounds(problem, budget)
         return integer("rounds", self.rounds, FEWER_ROUNDS, at_least=1, at_most=MOST_ROUNDS)
 
-    def _train(
-        self, X: Any, targets: Sequence[Array], owners: NDArray[np.int64], read: str = "", what: str = ""
-    ) -> Trained:
-        """One model for each of these targets, within one budget; nothing is read off the data but what is named."""
-        budget, rows = budget_of(self), self._rows(X)
-        part, method, seed = budget.split(len(targets)), self._algorithm(), seed_of(self.random_state)
-        problems = self._problems(rows, targets, owners)
+    def _asked(self, X: Any, y: Any, refused: dict[str, Any]) -> Asked:
+        """The rows and what is to be learnt of them, checked."""
+        raise NotImplementedError
+
+    def _ledger_ahead(self, X: Any, y: Any, groups: Any = None) -> Ledger:
+        """What a fit would spend; what it would refuse is refused here, before any noise."""
+        asked = self._asked(X, y, {})
+        return self._plan(asked, self._owners(asked.X.shape[0], groups)).ledger
+
+    def _plan(self, asked: Asked, owners: NDArray[np.int64]) -> Plan:
+        """One model for each of the targets, within one budget; nothing is read off the data but what is named."""
+        budget, rows = budget_of(self), self._rows(asked.X)
+        part, method, seed = budget.split(len(asked.targets)), self._algorithm(), seed_of(self.random_state)
+        problems = self._problems(rows, asked.targets, owners)
         problem = next(problems)
+        check_common(problem, part, self.n_jobs, seed)
         rounds = self._rounds(method, problem, part)
         planned = method.schedule(problem, part, rounds).ledger
         assert planned is not None  # there is a budget
@@ -113,19 +144,23 @@ class LDPLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"it would read off the data {planned.read_off_data}, which an estimator does not: give a public "
                 'row_bound= or gradient_bound=, or a method with clip="adaptive" and step="planned"',
             )
+        whole = repeated(planned, len(asked.targets), budget)
+        return Plan(itertools.chain([problem], problems), method, rounds, part, seed, whole)
+
+    def _train(self, asked: Asked, owners: NDArray[np.int64]) -> Trained:
+        plan = self._plan(asked, owners)
         if self.account is not None:
-            if not isinstance(self.account, PrivacyAccount):
-                raise ArgumentError("account", self.account, "give a PrivacyAccount(epsilon, delta)")
-            self.account.charge(repeated(planned, len(targets), budget), what or type(self).__name__)
-        models, ledger = [], planned
-        while problem is not None:
-            run = solve(problem, part, rounds=rounds, algorithm=method, seed=seed, record=Final(), n_jobs=self.n_jobs)
+            charged(self.account).charge(plan.ledger, type(self).__name__)
+        given = {"rounds": plan.rounds, "algorithm": plan.method, "seed": plan.seed, "n_jobs": self.n_jobs}
+        models, ledger = [], plan.ledger
+        for problem in plan.problems:
+            run = solve(problem, plan.part, record=Final(), **given)
             assert run.ledger is not None
             models.append(run.x[0])
-            ledger, problem = run.ledger, next(problems, None)  # type: ignore[assignment]
-        whole = replace(repeated(ledger, len(targets), budget), read_off_data=read)
+            ledger = run.ledger
+        whole = replace(repeated(ledger, len(models), budget_of(self)), read_off_data=asked.read)
         warn_of_sampler(whole)
-        return Trained(np.stack(models), whole, rounds)
+        return Trained(np.stack(models), whole, plan.rounds)
 
     def _problems(self, rows: Any, targets: Sequence[Array], owners: NDArray[np.int64]) -> Iterator[Problem]:
         """One after the other: each has a copy of the rows."""
@@ -179,6 +214,13 @@ def budget_of(estimator: Any) -> Budget:
     """That of an estimator, the same for all workers."""
     epsilon = real("epsilon", estimator.epsilon, "give one finite number > 0")
     return Budget(epsilon, estimator.delta, estimator.accounting)
+
+
+def charged(account: Any) -> PrivacyAccount:
+    """What was given as one."""
+    if not isinstance(account, PrivacyAccount):
+        raise ArgumentError("account", account, "give a PrivacyAccount(epsilon, delta)")
+    return account
 
 
 def seed_of(random_state: Any) -> int | None:

@@ -33,7 +33,14 @@ class Ranges(NamedTuple):
             raise ArgumentError(argument, bounds, remedy)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ArgumentError(argument, bounds, remedy)
-        return cls(np.broadcast_to(low, (columns,)), np.broadcast_to(high, (columns,)))
+        ranges = cls(np.broadcast_to(low, (columns,)), np.broadcast_to(high, (columns,)))
+        with np.errstate(over="ignore", under="ignore"):
+            half = ranges.half
+        if not (np.isfinite(half).all() and (half >= np.finfo(np.float64).tiny).all()):
+            raise ArgumentError(
+                argument, bounds, "a width overflows or vanishes; give ranges that floats can divide by"
+            )
+        return ranges
 
     @property
     def middle(self) -> Array:

@@ -12,7 +12,7 @@ from fastldp.losses import NUMBERS, Huber, Loss, Squared
 from fastldp.methods import Method
 from fastldp.privacy.account import PrivacyAccount
 from fastldp.regularizers import Regularizer
-from fastldp.sklearn.linear import LDPLinearModel
+from fastldp.sklearn.linear import Asked, LDPLinearModel
 from fastldp.sklearn.ranges import Ranges
 
 Array = NDArray[np.float64]
@@ -157,17 +157,23 @@ class LDPRegressor(RegressorMixin, LDPLinearModel):  # type: ignore[misc]
         LDPRegressor
             Itself.
         """
-        X, y = self._checked(X, y, refused, y_numeric=True)
-        y = np.asarray(y, dtype=np.float64)
-        ranges = Ranges.of("target_bounds", self.target_bounds, 1)
-        targets = y if ranges is None else ranges.mapped(y[:, None])[:, 0]
-        trained = self._train(X, [targets], self._owners(X.shape[0], groups))
+        asked = self._asked(X, y, refused)
+        trained = self._train(asked, self._owners(asked.X.shape[0], groups))
         self.ledger_, self.n_iter_ = trained.ledger, trained.rounds
         coef, intercept = self._read_back(trained.models)
+        ranges = self._target_ranges()
         if ranges is not None:
             coef, intercept = coef * ranges.half, intercept * ranges.half + ranges.middle
         self.coef_, self.intercept_ = coef[0], float(intercept[0])
         return self
+
+    def _asked(self, X: Any, y: Any, refused: dict[str, Any]) -> Asked:
+        X, y = self._checked(X, y, refused, y_numeric=True)
+        y, ranges = np.asarray(y, dtype=np.float64), self._target_ranges()
+        return Asked(X, [y if ranges is None else ranges.mapped(y[:, None])[:, 0]])
+
+    def _target_ranges(self) -> Ranges | None:
+        return Ranges.of("target_bounds", self.target_bounds, 1)
 
     def predict(self, X: Any) -> Array:
         """The target of each sample, from private weights: predicting spends nothing."""

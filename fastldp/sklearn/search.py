@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,10 +20,10 @@ from fastldp.engine.recording import Final
 from fastldp.errors import ArgumentError, DataError
 from fastldp.methods import ISRLDP
 from fastldp.privacy.account import PrivacyAccount, repeated
-from fastldp.privacy.budget import Budget
+from fastldp.privacy.budget import SPARED, Budget
+from fastldp.privacy.ledger import Ledger
 from fastldp.problems.weighting import ROWS
-from fastldp.sklearn.classifier import LDPClassifier
-from fastldp.sklearn.linear import LDPLinearModel, Unmeasured, budget_of, seed_of
+from fastldp.sklearn.linear import LDPLinearModel, Unmeasured, budget_of, charged, seed_of
 from fastldp.sklearn.sharing import worker_of_row
 from fastldp.solve import solve
 from fastldp.validation import real
@@ -59,6 +60,10 @@ class LDPSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Lists of values for parameters of it, as for scikit-learn's `GridSearchCV`; all combinations are tried.
     held_out : float
         The share of the rows that scores are counted on, chosen by a public seed.
+    account : PrivacyAccount, optional
+        What the whole search is charged to, once and before it begins, so that it adds up with other searches and fits
+        on the same people's data. Rows are trained on or held out, so that the side that spends more is what counts.
+        A search that an error ends keeps all of its charge; `accounts_` says what was spent of it.
     random_state : int or RandomState, optional
         The seed of all noise, as of `LDPClassifier`, instead of the estimator's.
 
@@ -97,11 +102,13 @@ class LDPSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         candidates: Mapping[str, Sequence[Any]] | Sequence[Any],
         *,
         held_out: float = 0.25,
+        account: PrivacyAccount | None = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.candidates = candidates
         self.held_out = held_out
+        self.account = account
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -127,6 +134,9 @@ class LDPSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         LDPSearch
             Itself.
         """
+        # Nothing of an earlier fit stays beside what is found of this one.
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
         candidates = self._candidates()
         X = validate_data(self, X, skip_check_array=True)
         y = column_or_1d(y, dtype=None if is_classifier(self.estimator) else np.float64, warn=True)
@@ -138,20 +148,24 @@ class LDPSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         # Chosen by position alone: what is in a row does not move it from one side to the other.
         train, test = hold_out(y.shape[0], share, seed=0)
         whole = budget_of(self.estimator)
-        part, seed = whole.split(len(candidates)), seed_of(self.random_state)
-        trained, scored = (PrivacyAccount(float(whole.epsilon), whole.delta, whole.accounting) for _ in range(2))
-        self._look(X, y)
+        part, seed = _part(whole, len(candidates)), seed_of(self.random_state)
+        trained, scored, fresh = (PrivacyAccount(float(whole.epsilon), whole.delta, whole.accounting) for _ in range(3))
+        common = {"epsilon": part.epsilon, "workers": None, "random_state": seed}
+        models = [clone(self.estimator).set_params(**params, **common) for params in candidates]
+        to_learn, to_score = (_rows(X, train), y[train], owners[train]), owners[test]
+        # Whatever is refused is so before the first noise: of all rows, of every candidate, by the account.
+        clone(self.estimator)._asked(X, y, {})
+        of_models = [clone(model)._ledger_ahead(*to_learn) for model in models]
+        of_scores = [_mean_of(np.zeros(len(test)), to_score, part).ledger] * len(models)
+        account = fresh if self.account is None else charged(self.account)
+        account.reserve((of_models, of_scores), float(whole.epsilon), type(self).__name__)
         # Kept whatever happens: what was sent before an error is spent.
         self.accounts_ = {"rows trained on": trained, "rows held out": scored}
-        models: list[Any] = []
         self.results_: list[dict[str, Any]] = []
-        for params in candidates:
-            given = {"epsilon": part.epsilon, "account": trained, "workers": None, "random_state": seed}
-            model = clone(self.estimator).set_params(**params, **given)
-            model.fit(_rows(X, train), y[train], groups=owners[train])
+        for model, params in zip(models, candidates, strict=True):
+            model.set_params(account=trained).fit(*to_learn)
             values = _scores(model, _rows(X, test), y[test])
-            score = HALF + released_mean(values, owners[test], part, seed, scored)
-            models.append(model)
+            score = HALF + released_mean(values, to_score, part, seed, scored)
             self.results_.append({"params": params, "score": score})
         best = int(np.argmax([result["score"] for result in self.results_]))
         self.best_estimator_ = models[best]
@@ -164,23 +178,22 @@ class LDPSearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.estimator, LDPLinearModel):
             raise ArgumentError("estimator", self.estimator, "give an LDPClassifier or LDPRegressor")
         if self.estimator.account is not None:
-            raise ArgumentError("account", self.estimator.account, "a search has its own accounts; leave it out")
+            raise ArgumentError(
+                "account",
+                self.estimator.account,
+                "it would count single candidates; give it to the search, LDPSearch(..., account=)",
+            )
         if not is_classifier(self.estimator) and self.estimator.target_bounds is None:
             raise ArgumentError("target_bounds", None, "scores are errors beside their width; give public (low, high)")
         candidates = [*ParameterGrid(self.candidates)]
+        if not candidates:
+            raise ArgumentError("candidates", self.candidates, 'give one setting at least, such as {"l2": [0.01, 0.1]}')
         for name in {name for params in candidates for name in params}:
             if name in FIXED:
                 raise ArgumentError("candidates", name, "all candidates have it in common; set it of the estimator")
         for params in candidates:
             clone(self.estimator).set_params(**params)
         return candidates
-
-    def _look(self, X: Any, y: Any) -> None:
-        """All rows, those held out too, are such as the estimator takes, before anything is spent."""
-        model = clone(self.estimator)
-        targets = model._checked(X, y, {}, **({} if is_classifier(model) else {"y_numeric": True}))[1]
-        if isinstance(model, LDPClassifier):
-            model._classes_of(targets)
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -230,6 +243,23 @@ def released_mean(
     >>> abs(released_mean([0.5, -0.5, 0.5, 0.5] * 100, np.arange(400) % 4, account.budget, 0, account) - 0.25) < 0.02
     True
     """
+    mean = _mean_of(values, owners, budget)
+    account.charge(mean.ledger, "score")
+    given = {"rounds": 1, "algorithm": mean.method, "repetitions": RELEASES, "record": Final()}
+    return float(solve(mean.problem, mean.part, seed=seed, **given).x.mean())
+
+
+class _Mean(NamedTuple):
+    """A mean that is to be released, each time at this part."""
+
+    problem: Unmeasured
+    method: ISRLDP
+    part: Budget
+    ledger: Ledger
+    """Of all releases."""
+
+
+def _mean_of(values: ArrayLike, owners: NDArray[np.int64], budget: Budget) -> _Mean:
     problem = Unmeasured(
         np.ones((len(owners), 1)),
         values,
@@ -242,9 +272,12 @@ def released_mean(
     method, part = ISRLDP(step=1.0), budget.split(RELEASES)
     ledger = method.schedule(problem, part, 1).ledger
     assert ledger is not None
-    account.charge(repeated(ledger, RELEASES, budget), "score")
-    run = solve(problem, part, rounds=1, algorithm=method, repetitions=RELEASES, seed=seed, record=Final())
-    return float(run.x.mean())
+    return _Mean(problem, method, part, repeated(ledger, RELEASES, budget))
+
+
+def _part(whole: Budget, count: int) -> Budget:
+    """That of each candidate; of one alone all but what others would leave for samplers, of either side."""
+    return whole.split(count) if count > 1 else replace(whole, epsilon=float(whole.epsilon) * (1 - SPARED))
 
 
 def _scores(model: Any, X: Any, y: Any) -> Array:

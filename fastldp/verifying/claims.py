@@ -11,9 +11,9 @@ CONFIRMED, REFUTED, OPEN = "confirmed", "refuted", "not confirmed"
 MOST_NAMED = 8
 # What no computation can tell from a file.
 BEYOND = (
-    "Nobody can tell from the file: when and on which machine its runs were made, that the data are what their name "
-    "says (they have the fingerprint that the file has), that no other runs were made and left out, and that a seed is "
-    "secret."
+    "Nobody can tell from the file: when, on which machine and from which commit its runs were made, how long they "
+    "took, that the data are what their name says (they have the fingerprint that the file has), that the "
+    "notes of [tuning] are so, that no other runs were made and left out, and that a seed is secret."
 )
 
 

@@ -27,6 +27,7 @@ import fastldp as fl
 from fastldp.datasets import hold_out
 from fastldp.errors import ArgumentError, BudgetError, DataError, UnboundedGradientError, WorkersWarning
 from fastldp.privacy import PrivacyAccount, rho_of
+from fastldp.privacy.account import Charge
 from fastldp.sklearn import LDPClassifier, LDPRegressor, LDPSearch
 from fastldp.sklearn.search import RELEASES, released_mean
 
@@ -538,8 +539,10 @@ def test_a_released_mean_has_the_noise_that_its_promise_needs() -> None:
     deviation = np.sqrt(6) / 120 / np.sqrt(2 * rho_of(1.0, 1e-5, "gdp"))
     assert abs(np.mean(found) - values.mean()) < 4 * deviation / np.sqrt(300)
     assert abs(np.std(found) / deviation - 1) < 4 / np.sqrt(600)
-    assert account.charges[0].ledger.releases == RELEASES
-    assert account.charges[0].ledger.read_off_data == ""
+    (charge,) = account.charges
+    assert isinstance(charge, Charge)
+    assert charge.ledger.releases == RELEASES
+    assert charge.ledger.read_off_data == ""
 
 
 # Where scikit-learn is not there.

@@ -151,7 +151,12 @@ class LDPLinearModel(BaseEstimator):  # type: ignore[misc]
         plan = self._plan(asked, owners)
         if self.account is not None:
             charged(self.account).charge(plan.ledger, type(self).__name__)
-        given = {"rounds": plan.rounds, "algorithm": plan.method, "seed": plan.seed, "n_jobs": self.n_jobs}
+        given: dict[str, Any] = {
+            "rounds": plan.rounds,
+            "algorithm": plan.method,
+            "seed": plan.seed,
+            "n_jobs": self.n_jobs,
+        }
         models, ledger = [], plan.ledger
         for problem in plan.problems:
             run = solve(problem, plan.part, record=Final(), **given)

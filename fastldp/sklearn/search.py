@@ -245,8 +245,10 @@ def released_mean(
     """
     mean = _mean_of(values, owners, budget)
     account.charge(mean.ledger, "score")
-    given = {"rounds": 1, "algorithm": mean.method, "repetitions": RELEASES, "record": Final()}
-    return float(solve(mean.problem, mean.part, seed=seed, **given).x.mean())
+    run = solve(
+        mean.problem, mean.part, rounds=1, algorithm=mean.method, repetitions=RELEASES, seed=seed, record=Final()
+    )
+    return float(run.x.mean())
 
 
 class _Mean(NamedTuple):

@@ -102,7 +102,13 @@ def test_it_says_what_was_asked_promised_and_failed_and_how_to_make_it_again(swe
     found = fl.results(swept)
     text = found.report().html
     ledger = next(run.ledger for run in found if run.ledger is not None)
-    for wanted in ("small &amp; sound", "tail_average = 40", escape(ledger.statement()), "fastldp verify"):
+    for wanted in (
+        "small &amp; sound",
+        "tail_average = 40",
+        escape(ledger.statement()),
+        "fastldp verify",
+        "<dt>--synthetic",
+    ):
         assert wanted in text
     (failure, *_) = found.failures()
     assert escape(failure.reason) in text

@@ -108,7 +108,9 @@ def test_each_class_is_a_solve_of_its_own_at_its_part_of_the_budget() -> None:
 
 
 def test_labels_that_are_read_off_the_data_are_named() -> None:
-    assert "labels" in classifier().fit(ROWS, SIGNS).ledger_.read_off_data
+    ledger = classifier().fit(ROWS, SIGNS).ledger_
+    assert "labels" in ledger.read_off_data
+    assert "classes= of an estimator" in ledger.summary()
     assert classifier(classes=[False, True]).fit(ROWS, SIGNS).ledger_.read_off_data == ""
     assert regressor().fit(ROWS, TARGETS).ledger_.read_off_data == ""
 
@@ -158,6 +160,16 @@ def test_groups_are_names_or_numbers() -> None:
     by_name = given.fit(X, Y, groups=named).coef_
     np.testing.assert_array_equal(by_name, given.fit(X, Y, groups=pd.Series(np.array([3, 0, 2, 1])[owners])).coef_)
     assert (by_name != classifier(workers=4).fit(X, Y).coef_).all()
+
+
+@pytest.mark.parametrize(
+    ("first", "others"),
+    [(np.nan, 1.0), (np.nan, "a"), (None, "a"), (pd.NA, 1), (pd.NA, "a"), (pd.NaT, pd.Timestamp(0)), (7, "a")],
+)
+def test_a_row_without_a_worker_is_refused(first: Any, others: Any) -> None:
+    owners = pd.Series([first, *[others] * (len(X) - 1)])
+    with pytest.raises(DataError, match="groups = .*every row needs its worker"):
+        classifier(workers=None).fit(X, Y, groups=owners)
 
 
 @pytest.mark.parametrize("workers", [3, "rows"])
@@ -303,6 +315,10 @@ def test_pipelines_frames_and_names() -> None:
     assert pipeline.score(frame, Y) > 0.5
     with pytest.raises(ValueError, match="feature names"):
         pipeline[-1].predict(frame.rename(columns={"a": "z"}))
+    search = LDPSearch(classifier(workers=None), {"l2": [0.5, 0.25]})
+    searched = make_pipeline(MaxAbsScaler().set_output(transform="pandas"), search)
+    searched.fit(frame, Y, ldpsearch__groups=np.arange(150) % 3)
+    assert searched.predict(frame).shape == Y.shape
 
 
 def test_a_fitted_estimator_travels() -> None:
@@ -491,6 +507,7 @@ def test_searches_and_fits_add_up_on_one_account() -> None:
     model = classifier(epsilon=account.each(3).epsilon)
     search = LDPSearch(model, {"l2": [0.5, 0.25]}, account=account)
     clone(model).set_params(account=account).fit(ROWS, SIGNS)
+    assert "in 1 run\n" in account.summary()
     for _ in range(2):
         clone(search).fit(ROWS, SIGNS)
     assert len(account.charges) == 3

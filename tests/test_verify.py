@@ -67,6 +67,7 @@ def test_the_claim_that_was_broken_is_named(good: Path, tmp_path: Path) -> None:
     doctored.doctor(good, tmp_path / "doctored.h5", doctored.DOCTORED["a-number"][1])
     (wrong,) = by_name(fl.verify(tmp_path / "doctored.h5", runs=None))["runs"].wrong
     assert "consensus[" in wrong
+    assert "np." not in wrong
     assert "repetition" in wrong
 
 

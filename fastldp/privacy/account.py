@@ -182,11 +182,11 @@ class PrivacyAccount:
         return "\n".join(f"  {name:<15} {text}" for name, text in self._rows())
 
     def _rows(self) -> list[tuple[str, str]]:
-        budget = self.budget
+        budget, runs = self.budget, len(self.charges)
         rows = [
             ("promised", f"(ε, δ) = ({budget.epsilon:g}, {budget.delta:g})-LDP for all runs together"),
             ("accounting", f"{budget.accounting}, ρ = {budget.rho:.6g}"),
-            ("spent", f"ε = {self.spent_epsilon:.6g}, ρ = {self.spent_rho:.6g}, in {len(self.charges)} runs"),
+            ("spent", f"ε = {self.spent_epsilon:.6g}, ρ = {self.spent_rho:.6g}, in {runs} run{'s' * (runs != 1)}"),
         ]
         return rows + [(charge.name, str(charge)) for charge in self.charges]
 

@@ -38,7 +38,10 @@ BOUND_SOURCES = {
     "public": "public, from row_bound=, gradient_bound= or clip=, and enforced on each sample's gradient",
     ADAPTIVE: "made of released counts, hence public, and enforced on each sample's gradient",
 }
-READ_OFF = ": a leak of its own, customary in papers; to deploy, give row_bound= or gradient_bound=, and step= if named"
+READ_OFF = (
+    ": a leak of its own, customary in papers; to deploy, give in public what is named: row_bound= or gradient_bound=, "
+    "step=, classes= of an estimator"
+)
 
 
 @dataclass(frozen=True, eq=False)

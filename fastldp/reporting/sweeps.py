@@ -29,6 +29,8 @@ MOST_SETTINGS = 2000
 MOST_POINTS = 45_000
 # Points of one curve that a reader could tell apart.
 MOST_ON_A_CURVE = 120
+# Data may be synthetic without the option that puts synthetic ones in the place of files.
+OPTIONS = {"quick": "--quick", "synthetic": "--synthetic"}
 # So many statements, and sessions, are printed whole.
 MOST_TOLD = 12
 # Of more values than this a parameter's first and last are named.
@@ -270,7 +272,7 @@ def _provenance(results: Results) -> list[Any]:
     sessions = _sessions(results)
     blocks: list[Any] = []
     for session in sessions[:MOST_TOLD]:
-        about = {name: value for name, value in session.items() if name != "spec"}
+        about = {OPTIONS.get(name, name): value for name, value in session.items() if name != "spec"}
         rows = [(name.replace("_", " "), words(value)) for name, value in about.items() if value not in ("", {}, None)]
         blocks.append(Pairs(rows))
     if len(sessions) > MOST_TOLD:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from fastldp.errors import ArgumentError, WorkersWarning
+from fastldp.errors import ArgumentError, DataError, WorkersWarning
 from fastldp.problems.composite import shards
 
 # How many are simulated where neither groups nor workers say.
@@ -24,8 +24,7 @@ def worker_of_row(rows: int, groups: Any, workers: int | str | None) -> NDArray[
             raise ArgumentError("workers", workers, "groups already say who holds which row; give one of the two")
         labels = column_or_1d(groups)
         check_consistent_length(np.empty(rows), labels)
-        found = np.unique(labels, return_inverse=True)[1]
-        return np.asarray(found, dtype=np.int64).reshape(rows)
+        return _numbered(labels)
     if isinstance(workers, str):
         if workers != ROWS:
             raise ArgumentError("workers", workers, f'give a number of shards, or "{ROWS}": each row a worker\'s own')
@@ -42,3 +41,17 @@ def worker_of_row(rows: int, groups: Any, workers: int | str | None) -> NDArray[
         )
     starts = shards(rows, workers)[1]
     return np.repeat(np.arange(starts.size - 1), np.diff(starts))
+
+
+def _numbered(groups: NDArray[Any]) -> NDArray[np.int64]:
+    """Workers by number, in the order of their names."""
+    try:
+        # What is missing is not itself, or, as None and pandas' NA are, in no order with names.
+        if bool((groups != groups).any()):
+            raise TypeError
+        found = np.unique(groups, return_inverse=True)[1]
+    except TypeError:
+        raise DataError(
+            "groups", groups, "every row needs its worker: names alone or numbers alone, and none missing"
+        ) from None
+    return np.asarray(found, dtype=np.int64).reshape(groups.shape[0])

@@ -146,7 +146,7 @@ def differences(loaded: Loaded, run: Again, problem: Composite, optimum: Array) 
             apart.append(f"{name} has {there.size} numbers, not {now.size}")
         else:
             k = int(np.flatnonzero(there.view(np.uint64) != now.view(np.uint64))[0])
-            apart.append(f"{name}[{k}] is {there[k]!r} in the file, and {now[k]!r} made again")
+            apart.append(f"{name}[{k}] is {there[k].item()!r} in the file, and {now[k].item()!r} made again")
     return apart, near
 
 

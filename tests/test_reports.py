@@ -245,6 +245,15 @@ def test_a_wrong_call_is_refused(swept: Path, words: list[str], capsys: pytest.C
     assert "fastldp: error:" in capsys.readouterr().err
 
 
+def test_a_file_of_another_kind_is_not_called_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "first.toml").write_text("rounds = 50")
+    assert main(["report", str(tmp_path / "first.toml")]) in (1, 2)
+    told = capsys.readouterr().err
+    assert "first.toml" in told
+    assert ".h5" in told
+    assert "damaged" not in told
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Browser]:
     if chromium.found() is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import zipfile
 from functools import partial
 from pathlib import Path
 
@@ -33,12 +34,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    out = arguments.out or arguments.results.with_suffix(".html")
+    results = arguments.results
+    # What has neither the name of a solution nor its kind is no damaged one.
+    if not (files.is_of_a_sweep(results) or results.suffix == ".npz" or zipfile.is_zipfile(results)):
+        raise fl.errors.ArgumentError(
+            "results", str(results), "give what fastldp sweep wrote (.h5), or a solution (.npz)"
+        )
+    out = arguments.out or results.with_suffix(".html")
     require_writable("out", out)
-    if files.is_of_a_sweep(arguments.results):
-        page = chosen(arguments.results, arguments.where).report(title=arguments.title)
+    if files.is_of_a_sweep(results):
+        page = chosen(results, arguments.where).report(title=arguments.title)
     else:
         if arguments.where:
             raise fl.errors.ArgumentError("where", arguments.where, "only the runs of a sweep can be chosen from")
-        page = fl.load(arguments.results).report(title=arguments.title)
+        page = fl.load(results).report(title=arguments.title)
     return 0 if written("report", out, partial(page.save, shared=arguments.shared)) else 1

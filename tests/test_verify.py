@@ -346,6 +346,8 @@ def test_a_wrong_reference_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert by_name(found)["float64"].wrong == (name,)
     assert by_name(found)["networks"].wrong == ("norm",)
     assert by_name(found)["float32"].status == CONFIRMED
+    # There is no file of which anything could be beyond telling.
+    assert "the file" not in found.summary()
 
 
 @pytest.mark.thorough

@@ -56,6 +56,8 @@ class Verification:
     """By which runs were chosen: the same seed chooses the same."""
     notes: tuple[str, ...] = ()
     """What else to know: other code than that which made the runs is no fault, where the bits are the same."""
+    beyond: str = BEYOND
+    """What no computation can tell; nothing of an installation, which has no file."""
 
     @property
     def passed(self) -> bool:
@@ -80,7 +82,8 @@ class Verification:
             lines += claim.lines()
         for note in self.notes:
             lines += textwrap.wrap(note, 116, initial_indent="  " + "note".ljust(15), subsequent_indent=" " * 17)
-        return "\n".join([*lines, "", *textwrap.wrap(BEYOND, 116, initial_indent="  ", subsequent_indent="  ")])
+        beyond = textwrap.wrap(self.beyond, 116, initial_indent="  ", subsequent_indent="  ")
+        return "\n".join([*lines, "", *beyond] if beyond else lines)
 
     def _verdict(self) -> str:
         if self.refuted:

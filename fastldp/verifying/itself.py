@@ -171,4 +171,4 @@ def verify_itself() -> Verification:
     claims.append(Claim.of("networks", told, apart))
     here = of_machine()
     note = f"{here['processor']}, {here['simd']}, {here['blas']}; {time.perf_counter() - began:.0f} s"
-    return Verification("this installation", tuple(claims), SEED, (note,))
+    return Verification("this installation", tuple(claims), SEED, (note,), beyond="")

@@ -64,6 +64,13 @@ def plain(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[
             lines[k] = "".join(parts)
 
 
+def of_others(app: Any, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
+    """What estimators inherit from scikit-learn is explained there, with references to its own pages."""
+    module = getattr(getattr(thing, "fget", thing), "__module__", None) or ""
+    return True if module.split(".")[0] == "sklearn" else None
+
+
 def setup(app: Any) -> None:
     """Before numpydoc reads the docstrings."""
     app.connect("autodoc-process-docstring", plain, priority=100)
+    app.connect("autodoc-skip-member", of_others)

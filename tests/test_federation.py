@@ -24,7 +24,15 @@ import cases
 import fastldp as fl
 from fastldp.cli import main
 from fastldp.engine.halves import WorkerBlock
-from fastldp.errors import ArgumentError, BudgetError, DamagedError, FastLDPError, RefusedError, StoreError
+from fastldp.errors import (
+    ArgumentError,
+    BudgetError,
+    DamagedError,
+    FastLDPError,
+    FileFormatError,
+    RefusedError,
+    StoreError,
+)
 from fastldp.federation import Answer, Ask, Server, Terms, Worker, common_key
 from fastldp.federation.account import Prices, Spent, affordable, together
 from fastldp.federation.messages import packed
@@ -137,6 +145,20 @@ def test_classes_from_outside_have_the_bits_of_a_simulation(
 
 
 # Terms.
+
+
+def test_the_digest_of_terms_is_of_the_code_of_classes_from_outside(
+    outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind: Any = importlib.import_module("mymethods").HeavyBall
+    problem = problem_of("box_l1")
+    agreed = Terms.of(problem, BUDGET, 9, kind(0.1))
+    text = agreed.to_json()
+    # Somebody who has another formula under the same name.
+    monkeypatch.setattr(kind, "serve", lambda self, run: None)
+    assert Terms.of(problem, BUDGET, 9, kind(0.1)).digest != agreed.digest
+    with pytest.raises(FileFormatError, match="other code here"):
+        Terms.from_json(text, classes=[kind])
 
 
 def test_terms_are_text_and_back() -> None:

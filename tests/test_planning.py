@@ -1,5 +1,6 @@
 """The planner: against the formulas by brute force, against runs of quadratic problems, and on bad input."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -638,3 +639,28 @@ def test_a_planned_run_is_as_private_as_any() -> None:
     found = fl.audit(problem, BUDGET, rounds=rounds, algorithm=method, transcripts=4000)
     assert found.passed
     assert found.shown_epsilon <= 1.0
+
+
+def unbounded() -> fl.Problem:
+    """A squared loss over all of space: gradients have no bound but a threshold."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((400, 5)) / 3
+    return fl.Problem(A, A @ np.ones(5), workers=4, loss="squared", l2=0.1)
+
+
+@pytest.mark.parametrize("method", [fl.PrimalDual("planned", "planned", clip=2.0), fl.ISRLDP("planned", clip=2.0)])
+def test_a_threshold_of_the_method_is_bound_enough_for_a_plan(method: fl.Method) -> None:
+    """The same plan as where the problem has it, but for rows, whose length neither says."""
+    mine = method.schedule(unbounded(), BUDGET, 50)
+    rows = unbounded().rows
+    clipped = fl.Problem(rows, rows @ np.ones(5), workers=4, loss="squared", l2=0.1, gradient_bound=2.0)
+    theirs = replace(method, clip=None).schedule(clipped, BUDGET, 50)  # type: ignore[call-arg]
+    assert mine.step == theirs.step
+    assert np.array_equal(mine.deviations, theirs.deviations)
+    assert mine.ledger is not None
+    assert mine.ledger.read_off_data == "the length of the rows"
+
+
+def test_no_schedule_of_no_rounds() -> None:
+    with pytest.raises(ArgumentError, match=r"rounds = 0.*≥ 1"):
+        fl.PrimalDual(clip=2.0).schedule(unbounded(), BUDGET, 0)

@@ -225,6 +225,7 @@ class Method(Extensible):
 
     def schedule(self, problem: Composite, budget: Budget | None, rounds: int) -> Schedule:
         """The step and the noise of every round."""
+        integer("rounds", rounds, "give a whole number ≥ 1", at_least=1)
         return self.outline(Terms(problem, budget), rounds).complete()
 
     def outline(self, terms: Terms, rounds: int) -> Outline:

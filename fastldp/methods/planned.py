@@ -58,9 +58,12 @@ def refuse_without_budget(step: Any) -> None:
         raise ArgumentError("step", step, "a plan weighs the noise of a budget=; without noise give a number")
 
 
-def grounds_of(problem: Composite, prior: Prior | str | None) -> tuple[Facts, Prior]:
+def grounds_of(program: Program, prior: Prior | str | None) -> tuple[Facts, Prior]:
     """What a run is planned by; the ledger says what of it was read off the data."""
-    return problem.facts_of_data(), problem.exact_prior() if prior == EXACT else checked_prior(prior)
+    problem = program.problem
+    bound, source = program.bounding(problem)
+    facts = problem.facts_of_data(bound if source == "public" else None)
+    return facts, problem.exact_prior() if prior == EXACT else checked_prior(prior)
 
 
 def read_by_plan(problem: Composite, prior: Prior | str | None, *, bounded: bool) -> list[str]:
@@ -72,16 +75,15 @@ def read_by_plan(problem: Composite, prior: Prior | str | None, *, bounded: bool
 
 
 def planned_descent(
-    problem: Composite,
+    program: Program,
     prior: Prior | str | None,
     rho: Array,
     sensitivity: Array,
     way: Way,
-    rounds: int,
 ) -> Plan:
     """The step of a baseline: equal noise in every release."""
-    facts, assumed = grounds_of(problem, prior)
-    return planned(facts, assumed, rho, sensitivity, way, rounds=rounds, allocation="static")
+    facts, assumed = grounds_of(program, prior)
+    return planned(facts, assumed, rho, sensitivity, way, rounds=program.rounds, allocation="static")
 
 
 class Table(NamedTuple):

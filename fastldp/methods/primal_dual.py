@@ -195,7 +195,7 @@ class PrimalDual(Method):
             plan, table = outlook.plan(rounds, own, largest), outlook.table(rounds) if own is None else None
             line = outlook.line(plan)
         else:
-            plan = self._plan(terms, rounds, calibration) if self._planned else None
+            plan = self._plan(terms, program, calibration) if self._planned else None
         step = self._step(problem) if plan is None else plan.step
         if clip is None and (self.step is None or self.step == PLANNED):
             _warn_of_long_rows(problem, step)
@@ -244,10 +244,10 @@ class PrimalDual(Method):
             raise ArgumentError("allocation", plan, f"it was made for {made}, and this is {rounds:,} of {problem.n}")
         return plan
 
-    def _plan(self, terms: Terms, rounds: int, calibration: Calibration) -> Plan:
+    def _plan(self, terms: Terms, program: Program, calibration: Calibration) -> Plan:
         """Of the step, or of what to expect of a step of the caller's."""
         problem = terms.problem
-        facts, prior = grounds_of(problem, self.prior)
+        facts, prior = grounds_of(program, self.prior)
         assert isinstance(self.allocation, str)  # planned steps and variances of the caller's exclude each other
         return planned(
             facts,
@@ -255,7 +255,7 @@ class PrimalDual(Method):
             terms.rho,
             calibration.sensitivities.total,
             self.way(problem),
-            rounds=rounds,
+            rounds=program.rounds,
             allocation=self.allocation,
             convexity=problem.safe_strong_convexity,
             step=None if self.step == PLANNED else self._step(problem),

@@ -303,7 +303,7 @@ def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
     read, line, adapting = [] if clipped else ["the gradient bound"], "", None
     unit, way, left = calibration.sensitivities.total, method.way(problem), terms.left(clip)
     if step == PLANNED and clip is None:
-        plan = planned_descent(problem, prior, terms.rho, unit, way, rounds)
+        plan = planned_descent(program, prior, terms.rho, unit, way)
         program.step, line = plan.step, plan.line()
         read += read_by_plan(problem, prior, bounded=clipped)
     elif step == PLANNED:
@@ -430,7 +430,7 @@ def fewest_rounds(method: Method, terms: Terms) -> int:
     if clip is not None:
         found = Outlook(program, prior, terms.left(clip), unit, way, allocation=allocation).fewest()
     else:
-        facts, assumed = grounds_of(problem, prior)
+        facts, assumed = grounds_of(program, prior)
         found = chosen(facts, assumed, terms.rho, unit, way, rounds=None, allocation=allocation).fewest
     least = LEAST_ROUNDS if clip is None or clip.every is None else max(LEAST_ROUNDS, clip.every + 1)
     return min(max(found, least), MOST_PLANNED_ROUNDS)

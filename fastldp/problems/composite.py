@@ -187,8 +187,11 @@ class Composite(ABC):
             )
         return found
 
-    def facts_of_data(self) -> Facts:
-        """The same with numbers read off the data where there are no public ones; says which in `read_off_data`."""
+    def facts_of_data(self, threshold: float | None = None) -> Facts:
+        """The same with numbers read off the data where there are no public ones; says which in `read_off_data`.
+
+        A method that clips to a threshold of its own needs no other bound.
+        """
         remedy = "give rounds=, and algorithm=PrimalDual(step=0.2) or another with a step"
         raise ArgumentError("problem", self, f"how it bends is not known, so that nothing can be planned; {remedy}")
 

@@ -392,18 +392,18 @@ class Problem(Composite):
         # Where slopes are bounded rows are taken to be no longer than B allows, which holds unless B clips.
         return self.row_bound is not None or self.loss.slope_bound is not None
 
-    def facts_of_data(self) -> Facts:
-        read = [] if self.bound_source == "public" else ["the gradient bound"]
+    def facts_of_data(self, threshold: float | None = None) -> Facts:
+        read = [] if threshold is not None or self.bound_source == "public" else ["the gradient bound"]
         radius = self.row_bound
         if not self.public_radius:
             read.append("the length of the rows")
             radius = float(self.row_norms.max())
-        elif radius is None and self._steepest != 1:
+        elif radius is None:
             radius = self.gradient_bound / self._steepest
         return Facts(
             self.sizes,
             self.d,
-            self.gradient_bound,
+            self.gradient_bound if threshold is None else threshold,
             self.l2,
             self.loss.curvature,
             radius,

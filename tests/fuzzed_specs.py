@@ -80,7 +80,7 @@ SPECS: list[Tree] = [
     {
         "rounds": 4000,
         "data": {"given": "tiny"},
-        "problem": {"workers": 2, "l2": 0.1, "gradient_bound": 1.0},
+        "problem": {"workers": 2, "l2": 0.1, "gradient_bound": 1.0, "start": [1.5, 0], "start_seed": 2},
         "budget": {"epsilon": 1.0, "delta": 1e-3},
         "method": [
             {"name": "PrimalDual", "step": "planned", "allocation": "planned", "prior": {"norm": 1.0, "spectrum": 0.2}},

@@ -475,3 +475,51 @@ def test_a_slip_in_quick_is_found_without_a_quick_trial(quick: str, message: str
 def test_sweeps_know_every_stand_in(name: str) -> None:
     (ground,) = spec.read(sweeps.spec(data=f'synthetic = "{name}"\nrows = 40')).grounds
     assert ground.subjects[0].problem.d == fl.datasets.synthetic(name, rows=1).A.shape[1]
+
+
+# Where runs start.
+
+
+def starts(line: str) -> list[Any]:
+    text = with_line("l2 = 0.1", f"l2 = 0.1\n{line}")
+    return [subject.start.tolist() for ground in read(text).grounds for subject in ground.subjects]
+
+
+def test_all_workers_start_at_zero_or_where_a_specification_says() -> None:
+    drawn = np.random.default_rng(0).standard_normal(3)
+    assert starts("start = [[0.5, 0.0, -1.0]]") == [[0.5, 0.0, -1.0]]
+    assert starts("start = [0.0, 1.0, 10]") == [[0.0] * 3, drawn.tolist(), (10 * drawn).tolist()]
+    assert starts("start = 1.0\nstart_seed = 3") == [np.random.default_rng(3).standard_normal(3).tolist()]
+    inside = starts('start = 10.0\nregularizer = {name = "Box", bound = 2.0}')
+    assert inside == [np.clip(10 * drawn, -2, 2).tolist()]
+
+
+def test_runs_that_start_elsewhere_have_other_keys_and_those_that_do_not_have_theirs(tmp_path: Path) -> None:
+    keys = {
+        line: [s.key for s in read(with_line("l2 = 0.1", f"l2 = 0.1\n{line}")).settings] for line in ("", "start = 1.0")
+    }
+    assert keys[""] == [s.key for s in read("\n".join(LINES)).settings]
+    assert not {*keys[""]} & {*keys["start = 1.0"]}
+    # A sweep's run is that of solve from the same start.
+    fl.sweep(with_line("l2 = 0.1", "l2 = 0.1\nstart = 2.0"), tmp_path / "far.h5", given=DATA)
+    (run, _) = fl.results(tmp_path / "far.h5")
+    problem = fl.Problem(*DATA["tiny"], workers=3, l2=0.1)
+    far = 2.0 * np.random.default_rng(0).standard_normal(3)
+    alone = fl.solve(problem, fl.Budget(1.0, 1e-3), rounds=5, algorithm=fl.ISRLDP(0.1), repetitions=2, seed=0, x0=far)
+    assert run.x.tolist() == alone.x[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("start = -1.0", "problem.start: .*give a number ≥ 0"),
+        ('start = "far"', "problem.start: .*give a number ≥ 0"),
+        ("start = [[1.0]]", "problem.start: .*give 3 finite numbers"),
+        ("start = 1e300", "problem.start: .*squares overflow"),
+        ("start_seed = 1", "problem.start_seed: .*give both"),
+        ("start = 1.0\nstart_seed = -1", "problem.start_seed: .*whole number ≥ 0"),
+    ],
+)
+def test_starts_that_are_none(line: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        starts(line)

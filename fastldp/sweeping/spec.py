@@ -14,6 +14,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from fastldp import losses
 from fastldp.datasets.partitioning import WAYS, partition, sample
 from fastldp.describing import canonical, described, plain, section
@@ -44,7 +46,7 @@ from fastldp.sweeping.setting import (
     text_before_method,
 )
 from fastldp.sweeping.sources import Source, source_of
-from fastldp.validation import integer, known_name
+from fastldp.validation import integer, known_name, real
 
 # More than a file or the memory of a machine should hold.
 MOST_RUNS = 100_000_000
@@ -53,7 +55,7 @@ TUNING_KEYS = ("file", "digest", "rule", "runs", "grid", "edges")
 ROOT_TABLES = ("noise", "tuning", "data", "problem", "network", "budget", "method", "record")
 ROOT_KEYS = ("title", "rounds", "repetitions", "seed", *ROOT_TABLES)
 SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed", "sizes", "least")
-
+START_KEYS = ("start", "start_seed")
 
 TEST_KEYS = ("test", "test_seed")
 
@@ -63,16 +65,19 @@ class Kind(NamedTuple):
 
     of_data: tuple[str, ...]
     own: dict[str, Any]
+    of_start: tuple[str, ...] = ()
+    """Where runs start, which is no part of the problem."""
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return ("workers", *SPREAD_KEYS, *TEST_KEYS, *self.of_data, *self.own)
+        return ("workers", *SPREAD_KEYS, *TEST_KEYS, *self.of_data, *self.own, *self.of_start)
 
 
 KINDS = {
     "problem": Kind(
         ("loss", "dtype", "row_bound"),
         {"l2": 0.0, "regularizer": None, "gradient_bound": None, "weighting": UNIFORM},
+        START_KEYS,
     ),
     "network": Kind(
         ("hidden", "classes", "products"),
@@ -510,9 +515,28 @@ class _Reader:
                 ground = self.grounds[title] = Ground(title)
             else:
                 problem = ground.subjects[0].problem.replace(**(kind.own | own))
-        subject = Subject(problem, starting_point(problem, None), optimum_or_nan(problem))
+        begins = {key: choice[key] for key in kind.of_start if key in choice}
+        subject = Subject(problem, self._start(table, problem, **begins), optimum_or_nan(problem))
         ground.subjects.append(subject)
         return list(self.grounds).index(title), len(ground.subjects) - 1, problem
+
+    def _start(self, table: Table, problem: Composite, start: Any = None, start_seed: Any = None) -> Any:
+        """Where all workers start: at a point that is given, or one that is drawn around zero."""
+        with table.blame():
+            if start is None or isinstance(start, np.ndarray):
+                if start_seed is not None:
+                    raise ArgumentError("start_seed", start_seed, "it draws what a number start multiplies; give both")
+                x0 = start
+            else:
+                remedy = "give a number ≥ 0, by which standard normals are multiplied, or coordinates: [[0.5, 1.0]]"
+                scale = real("start", start, remedy, at_least=0.0)
+                seed = integer("start_seed", start_seed or 0, "give a whole number ≥ 0", at_least=0)
+                x0 = scale * np.random.default_rng(seed).standard_normal(problem.d)
+                x0 = problem.regularizer.prox(x0, 0.0)
+            try:
+                return starting_point(problem, x0)
+            except ArgumentError as error:
+                raise error.said_of("start") from None
 
     def _workers(self, table: Table, b: Any, workers: Any, spread: dict[str, Any]) -> tuple[Any, Any]:
         """Which rows are taken, and how many workers share them in order, or which of them has which row."""
@@ -534,7 +558,7 @@ class _Reader:
     def _described(self, choice: dict[str, Any], problem: Composite) -> dict[str, Any]:
         return {
             "workers": plain(choice["workers"]),
-            **{key: plain(choice[key]) for key in (*SPREAD_KEYS, *TEST_KEYS) if key in choice},
+            **{key: plain(choice[key]) for key in (*SPREAD_KEYS, *TEST_KEYS, *START_KEYS) if key in choice},
             **problem.parameters,
             "regularizer": described(problem.regularizer),
         }

@@ -467,6 +467,25 @@ def linear_error(H: Array, e: Array, step: float, n: int, variances: Array) -> t
     return float(e @ e), float(np.trace(covariance))
 
 
+def disagreement(H: Array, W: Array, step: float, variances: Array) -> float:
+    """(1/n) Σ E‖x̄ − xᵢ‖² after noise of these (n, T) variances, of workers whose fᵢ bend alike.
+
+    From the covariance of all xᵢ and Λᵢ, round by round and along each eigenvector of H:
+    v = (I − γH/n)x − γΛ − γζ, Λ ← Λ + (I − W)v, x ← v − γ(I − W)v.
+    """
+    n, total = len(W), 0.0
+    one, apart = np.eye(n), np.eye(n) - W
+    into_both = np.vstack([one - step * apart, apart])
+    for h in np.linalg.eigvalsh(H):
+        M = into_both @ np.hstack([(1 - step * h / n) * one, -step * one])
+        M[n:, n:] += one
+        covariance = np.zeros((2 * n, 2 * n))
+        for v in variances.T:
+            covariance = M @ covariance @ M.T + step**2 * (into_both * v) @ into_both.T
+        total += float(np.trace(covariance[:n, :n]) - np.mean(covariance[:n, :n]) * n) / n
+    return total
+
+
 def error_after(tau: float, H: Array, e: Array, price: float, planned: bool) -> float:
     """‖e^{−Hτ}e₀‖² + price·(∫√w)², or price·τ∫w where the noise is equal, w = tr e^{−2Hs}; by a fine midpoint rule."""
     rates, directions = np.linalg.eigh(H)

@@ -213,6 +213,8 @@ def test_prediction_on_quadratic_problems(shape: str, allocation: str) -> None:
     run = fl.solve(problem, LOOSE, rounds=600, algorithm=method, repetitions=320, seed=5, record=fl.Final())
     made = fl.plan(problem.facts_of_data(), LOOSE, rounds=600, prior=prior, allocation=allocation)
     assert run.distance.mean() == pytest.approx(made.relative_error, rel=0.15)
+    assert run.consensus.mean() == pytest.approx(made.consensus_error, rel=0.05)
+    assert made.optimality == made.relative_error + made.consensus_error
 
 
 def test_prediction_where_budgets_differ() -> None:
@@ -223,6 +225,7 @@ def test_prediction_where_budgets_differ() -> None:
     made = fl.plan(problem.facts_of_data(), budget, rounds=600, prior=prior)
     assert made.variances.shape == (problem.n, 600)
     assert run.distance.mean() == pytest.approx(made.relative_error, rel=0.15)
+    assert run.consensus.mean() == pytest.approx(made.consensus_error, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -242,6 +245,9 @@ def test_prediction_of_baselines(baseline: Any) -> None:
     assert run.distance.mean() == pytest.approx(made.relative_error, rel=0.15)
     assert run.ledger is not None
     assert f"τ = {made.tau:.4g}" in run.ledger.plan
+    # Workers of these hold one model.
+    assert "differ" not in run.ledger.plan
+    assert run.consensus.max() == 0
 
 
 @pytest.mark.thorough

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fastldp import memory
 from fastldp.errors import ArgumentError, HorizonWarning
+from fastldp.planning.consensus import Gaps, consensus_weights
 from fastldp.planning.prediction import Curve, curve, expected, log_weights
 from fastldp.privacy.allocation import (
     LARGEST_VARIANCE,
@@ -35,7 +36,7 @@ MOST_ROUNDS = 2**32 - 1
 # Algorithm 1 contracts with every step below 1 that is no more than 1/L_f (docs/planning.md).
 LARGEST_PLANNED_STEP = 1.0
 # What is computed for every release: weights, variances, and room to compute them in.
-ARRAYS_OF_RELEASES = 6
+ARRAYS_OF_RELEASES = 7
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,8 @@ class Plan:
     """What is left of ‖x¹ − x*‖² after the last round."""
     noise_error: float
     """What the noise adds to E‖x̄ − x*‖²."""
+    consensus_error: float
+    """What the noise makes the workers' models differ by, (1/n) Σ E‖x̄ − xᵢ‖²; 0 where they hold one model."""
     allocation: str
     shape: Array = field(repr=False)
     """(T,): the variances of the rounds, up to each worker's factor."""
@@ -76,6 +79,11 @@ class Plan:
         return self.error / self.prior.norm**2
 
     @property
+    def optimality(self) -> float:
+        """`optimality` to expect after the last round, for a start at zero: relative error and consensus error."""
+        return self.relative_error + self.consensus_error
+
+    @property
     def variances(self) -> Array:
         """ξ² of every round: (T,), or (n, T) where workers differ."""
         if (self.factors == self.factors[0]).all():
@@ -90,6 +98,8 @@ class Plan:
             ("step", f"γ = {self.step:.6g} for T = {self.rounds:,}; T ≥ {self.smallest_rounds:,} suffices"),
             ("variances", f"{self.allocation}, {self.variances.min():.4g} to {self.variances.max():.4g}"),
             ("error expected", f"E‖x̄ − x*‖² = {self.error:.4g}: {parts}"),
+            ("consensus", f"(1/n) Σ E‖x̄ − xᵢ‖² = {self.consensus_error:.4g}"),
+            ("optimality", f"{self.optimality:.4g} to expect, for a start at zero"),
             ("prior", self.prior.summary()),
             ("read off data", self.read_off_data or "nothing"),
         ]
@@ -97,10 +107,11 @@ class Plan:
 
     def line(self) -> str:
         """In one line, for a ledger."""
+        differing = f", and models to differ by {self.consensus_error:.4g}" if self.consensus_error else ""
         return (
             f"τ = {self.tau:.4g}, step {self.step:.6g}; to be left of the error at the start "
-            f"{self.relative_error:.4g}, {self.noise_error / self.prior.norm**2:.4g} of it by the noise, where "
-            f"{self.prior.summary()}"
+            f"{self.relative_error:.4g}, {self.noise_error / self.prior.norm**2:.4g} of it by the noise{differing}, "
+            f"where {self.prior.summary()}"
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -131,9 +142,9 @@ def plan(
 ) -> Plan:
     """The step and the variances of Algorithm 1 with the least error to expect, from public numbers alone.
 
-    The error to expect is that of the average model near the optimum. It leaves out that the Hessian changes on the
-    way, clipping, a nonsmooth g or a set, and what the workers' models differ by. A wrong prior costs accuracy, never
-    privacy.
+    The step is the best for the average model near the optimum; what the workers' models differ by is predicted beside.
+    Both leave out that the Hessian changes on the way, clipping, and a nonsmooth g or a set. A wrong prior costs
+    accuracy, never privacy.
 
     Parameters
     ----------
@@ -196,6 +207,8 @@ class Way(NamedTuple):
     server_step: float = 1.0
     early_releases: int = 0
     """Those before the first round."""
+    differing: bool = False
+    """Whether each worker has a model of its own at the end."""
 
     def price(self, sensitivity: Array, rho: Array) -> float:
         """The variance that all releases together leave in a coordinate of ∇f, were they but averaged."""
@@ -210,7 +223,7 @@ class Way(NamedTuple):
 
 def way_of(about: Any) -> Way:
     """How Algorithm 1 descends on a problem, or by the facts of one."""
-    return Way(parts=about.n, largest_step=LARGEST_PLANNED_STEP, heaviest=float(about.shares.max()))
+    return Way(parts=about.n, largest_step=LARGEST_PLANNED_STEP, heaviest=float(about.shares.max()), differing=True)
 
 
 class Choice(NamedTuple):
@@ -297,7 +310,11 @@ def planned(
     else:
         shape = static_variances(releases + way.early_releases, **of_least)[:releases]
     of_all = float(np.mean(way.shares**2 * factors))
-    start, noise = expected(modes, rate, (step * way.server_step) ** 2 * of_all / n * shape)
+    moves = (step * way.server_step) ** 2 * of_all / n * shape
+    start, noise = expected(modes, rate, moves)
+    apart = 0.0
+    if way.differing:
+        apart = float(moves @ consensus_weights(modes, Gaps.complete(n), step, way.parts, releases))
     if short:
         left, reached = (start + noise) / prior.norm**2, float(found.error.min()) / prior.norm**2
         are = "round is" if rounds == 1 else "rounds are"
@@ -314,6 +331,7 @@ def planned(
         smallest_rounds=fewest,
         start_error=start,
         noise_error=noise,
+        consensus_error=apart,
         allocation=allocation,
         shape=shape,
         factors=factors,

@@ -8,8 +8,8 @@ time τ depends on the step and the horizon through τ alone:
 where s runs back from the end. r = √w is the best (Cauchy–Schwarz), r = 1 is equal noise, and the paper's is
 r = e^{−μs/2}. The price is n·mean(Δᵢ²/ρᵢ)/2, where Δᵢ has the worker's weight: 2B²/(ρ m² n) where all are alike.
 
-What it leaves out: that the Hessian changes on the way, clipping, a nonsmooth g or a set, and what the workers' models
-differ by.
+What it leaves out: that the Hessian changes on the way, clipping, and a nonsmooth g or a set. What the workers' models
+differ by is the matter of `consensus`.
 """
 
 from __future__ import annotations
@@ -81,10 +81,14 @@ def _integral(s: Array, f: Array, at_zero: float) -> Array:
     return np.asarray(np.cumsum(pieces))
 
 
+def ages_of(rounds: int) -> Array:
+    """Ages of noise in rounds: every one of a short horizon; of a long one the first all, and then ever fewer."""
+    return np.unique(np.concatenate([[0.0], np.geomspace(1, max(rounds - 1, 1), POINTS).round()]))
+
+
 def log_weights(modes: Modes, rate: float, rounds: int) -> Array:
     """(T,): ln w_t, w_t = tr (I − γH/n)^{2(T−t)}, what the noise of round t counts at the end; rate = γ/n."""
-    # Every round of a short horizon; of a long one the last all, and earlier ones ever fewer.
-    ages = np.unique(np.concatenate([[0.0], np.geomspace(1, max(rounds - 1, 1), POINTS).round()]))
+    ages = ages_of(rounds)
     exponents = 2 * np.outer(ages, np.log(np.maximum(np.abs(1 - rate * modes.rates), 1e-300)))
     largest = exponents.max(axis=1)
     found = largest + np.log(np.exp(exponents - largest[:, None]) @ modes.counts)

@@ -19,6 +19,7 @@ import fastldp as fl
 from fastldp import figures
 from fastldp.cli import audit
 from fastldp.cli import main as fastldp
+from fastldp.reproduction.verdicts import WORDS
 
 ROOT, PICTURES = Path(__file__).parents[1], Path(__file__).parent / "figures"
 README, REPRODUCTION = ROOT / "README.md", ROOT / "docs" / "reproduction.md"
@@ -29,8 +30,7 @@ TRANSCRIPTS = 1_000_000
 TABLE_1_WORDS = """\
 In this last table `utility` is the paper's formula with the O's constants one: of Algorithm 1 the order of Φ, the
 squared distances of all workers' models and duals from the optimal ones; of the others, of the objective's excess.
-Errors and the floor are optimality errors, without clipping. A claim is undecided where two standard errors do not
-separate it, or a lead is below one percent."""
+Errors and the floor are optimality errors, without clipping."""
 
 
 def main() -> None:
@@ -43,8 +43,7 @@ def main() -> None:
     for name in ("fig1", "fig2", "planner"):
         shutil.copyfile(folder / f"{name}.png", PICTURES / f"{name}.png")
     write(REPRODUCTION, "claims", claims(folder))
-    held, failed, undecided = counts(rows_of(folder, PAPER))
-    write(README, "verdicts", f"{held} held, {failed} did not and {undecided} are undecided")
+    write(README, "verdicts", tally(rows_of(folder, PAPER)))
     write(PLANNING, "planner", planner(folder))
     conversions()
     write(AUDIT, "audits", audits())
@@ -82,9 +81,7 @@ def verdicts(folder: Path, names: Sequence[str]) -> tuple[str, str]:
     """In a few words, and in a table."""
     heads = (folder / f"{names[0]}-verdicts.md").read_text(encoding="utf-8").splitlines()[:2]
     rows = rows_of(folder, names)
-    held, failed, undecided = counts(rows)
-    summary = f"{len(rows)} claims: {held} held, {failed} did not, {undecided} are undecided"
-    return summary, "\n".join(heads + rows)
+    return f"{len(rows)} claims: {tally(rows)}", "\n".join(heads + rows)
 
 
 def rows_of(folder: Path, names: Sequence[str]) -> list[str]:
@@ -93,12 +90,10 @@ def rows_of(folder: Path, names: Sequence[str]) -> list[str]:
     return [row for table in tables for row in table[2:] if row.startswith("|")]
 
 
-def counts(rows: Sequence[str]) -> tuple[int, int, int]:
-    """How many held, did not, and are undecided."""
-    failed, undecided = (
-        sum(row.rstrip(" |*").endswith(word) for row in rows) for word in ("did not hold", "undecided")
-    )
-    return len(rows) - failed - undecided, failed, undecided
+def tally(rows: Sequence[str]) -> str:
+    """How many there are of each verdict, in words."""
+    held, failed, alike, undecided = (sum(row.rstrip(" |*").endswith(word) for row in rows) for word in WORDS)
+    return f"{held} held, {failed} did not, {alike} show no difference and {undecided} are undecided"
 
 
 def final_errors(path: Path) -> str:

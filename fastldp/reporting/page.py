@@ -28,7 +28,7 @@ import fastldp as fl
 from fastldp import disk
 
 # The colour of cells that are verdicts.
-VERDICTS = {"held": "good", "did not hold": "bad", "undecided": "open"}
+VERDICTS = {"held": "good", "did not hold": "bad", "no difference": "open", "undecided": "open"}
 # So many digits of a number are kept: more than anyone reads off a curve.
 DIGITS = 5
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fastldp.reporting.page import Code, Heading, Page, Section, Table, Words, curves
-from fastldp.reproduction.verdicts import UNDECIDED, Verdict
+from fastldp.reproduction.verdicts import TOLD, WORDS, Verdict
 
 TITLES = {
     "fig1": "Figure 1",
@@ -30,13 +30,12 @@ def report_of(folder: Path, found: Mapping[str, Sequence[Verdict]], notes: Seque
     trial = [Words("A quick trial: horizons too short for the paper's claims to show.", note=True)] if quick else []
     sections = [Section(TITLES[name], _experiment(folder, name, some)) for name, some in found.items()]
     remarks: list[Any] = [*trial, *(Words(f"{note}.") for note in notes)]
-    if counts["undecided"]:
-        remarks.append(Words(f"{UNDECIDED[0].upper()}{UNDECIDED[1:]}."))
+    remarks += [Words(f"{told[0].upper()}{told[1:]}.") for word, told in TOLD.items() if counts[word]]
     return Page(
         kind="Report of a reproduction",
         title="The paper's claims, and what became of them",
         lead=", ".join(TITLES[name] for name in found) + f", made in {folder.name}",
-        tiles=[(word, f"{counts[word]:,}", "") for word in ("held", "did not hold", "undecided")],
+        tiles=[(word, f"{counts[word]:,}", "") for word in WORDS],
         sections=[
             *sections,
             Section("What to know", remarks),

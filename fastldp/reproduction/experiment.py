@@ -6,7 +6,7 @@ import csv
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,17 +16,24 @@ import numpy as np
 from fastldp import sweeping, theory
 from fastldp.privacy.budget import Budget
 from fastldp.problems.linear import Problem
-from fastldp.reproduction.series import Series
+from fastldp.reproduction.choosing import method_table
+from fastldp.reproduction.claims import LOOKS, QUICK_LOOKS, Claim, Errors, Point, decide
+from fastldp.reproduction.series import Series, ends
 from fastldp.reproduction.verdicts import Verdict
 from fastldp.sweeping import Report, Results
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.document import Document
+from fastldp.sweeping.parameters import shown
 from fastldp.sweeping.reading import results
 from fastldp.sweeping.runner import LEG_SECONDS
 from fastldp.sweeping.spec import Spec
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+# What a curve's parameters say beside the method's.
+NOT_OF_METHOD = ("accounting", "gradient_bound")
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,25 @@ class Place:
     synthetic: bool = False
     n_jobs: int | None = None
     progress: bool = False
+
+
+@dataclass(frozen=True)
+class Source:
+    """How the runs of a curve were made, so that there can be more of them."""
+
+    series: Series
+    recipe: str
+    into: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """What the recipe has in place of its own."""
+    measure: str = "optimality"
+    where: Mapping[str, Any] | None = None
+    """What its runs are known by, where that is not what the method was called with."""
+
+    def method(self, rounds: int) -> dict[str, Any]:
+        """What it was run with at a horizon."""
+        parameters = self.series.parameters[self.series.at(rounds)]
+        return {name: value for name, value in parameters.items() if name not in NOT_OF_METHOD}
 
 
 class Stopped(KeyboardInterrupt):
@@ -78,20 +104,59 @@ class Experiment(ABC):
         `values` replace those that the recipe has on the lines of these keys.
         """
         text = with_values(recipe_text(recipe), values or {}) + added
+        return self._swept(text, name or recipe, into, self._keys)
+
+    def _swept(self, text: str, name: str, into: str, keys: dict[str, int]) -> Results:
+        """The runs of a specification, and those of the settings with these keys, to which its own are added."""
         # Beside the results lies exactly what they were made from.
-        spec = self.place.folder / f"{name or recipe}.toml"
+        spec = self.place.folder / f"{name}.toml"
         spec.write_text(text, encoding="utf-8")
-        read = self._specs[name or recipe] = specs.read(spec, quick=self.place.quick, synthetic=self.place.synthetic)
+        read = self._specs[name] = specs.read(spec, quick=self.place.quick, synthetic=self.place.synthetic)
         target = self.place.folder / into
         report: Report = sweeping.sweep(
             read, target, n_jobs=self.place.n_jobs, leg_seconds=self.leg_seconds, progress=self.place.progress
         )
         if report.interrupted:
             raise Stopped(report.summary())
-        self._keys |= {setting.key: read.repetitions for setting in read.settings}
-        found = results(target).made_by(self._keys)
+        keys |= {setting.key: read.repetitions for setting in read.settings}
+        found = results(target).made_by(keys)
         self.data = ", ".join(found.parameters["data"])
         return found
+
+    def judge(self, claims: Sequence[Claim], sources: Mapping[str, Source]) -> list[Verdict]:
+        """A verdict on each claim, by repetitions beyond those of the curves: by these nothing was chosen."""
+        chosen_on = {
+            Point(name, int(T)): values
+            for name, source in sources.items()
+            for T, values in zip(source.series.x, source.series.values, strict=True)
+        }
+
+        def measure(points: Sequence[Point], count: int) -> Errors:
+            return self._further([(point, sources[point.series]) for point in points], count)
+
+        return decide(claims, chosen_on, measure, looks=QUICK_LOOKS if self.place.quick else LOOKS)
+
+    def _further(self, points: Sequence[tuple[Point, Source]], count: int) -> Errors:
+        """So many repetitions of these points, after those of their curves."""
+        sweeps: dict[str, list[tuple[Point, Source]]] = {}
+        for point, source in points:
+            sweeps.setdefault(repr((source.recipe, source.into, dict(source.values))), []).append((point, source))
+        errors: dict[Point, Any] = {}
+        for some in sweeps.values():
+            first = some[0][1]
+            before = first.series.values.shape[1]
+            text = with_values(recipe_text(first.recipe), first.values)
+            text = text.partition("\n[[method]]")[0]
+            text = re.sub(r"(?m)^repetitions = .*$", f"repetitions = {before + count}", text)
+            text += "".join(method_table(one.method(at.rounds), at.series, at.rounds) for at, one in some)
+            about = [first.recipe.removeprefix(f"{self.name}-"), *map(shown, first.values.values())]
+            name = "-".join([self.name, "verdicts", *about, f"{count}"])
+            found = self._swept(text, name, first.into, {})
+            for point, source in some:
+                told = source.method(point.rounds) if source.where is None else source.where
+                runs = found.where(rounds=point.rounds, **told)
+                errors[point] = ends(runs, source.measure)[before:]
+        return errors
 
     def horizons(self, recipe: str) -> list[int]:
         """Those of a recipe that lists them."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 from matplotlib.figure import Figure
 
 from fastldp.reproduction.choosing import Tuned, edge_notes, method_table, method_tables, tuned, tuning_table
+from fastldp.reproduction.claims import Claim, Point, better, falls_and_rises, within
 from fastldp.reproduction.drawing import draw_bars, draw_bound, finish, same_limits
-from fastldp.reproduction.experiment import Experiment
+from fastldp.reproduction.experiment import Experiment, Source
 from fastldp.reproduction.series import Series, over_horizons, planned
-from fastldp.reproduction.verdicts import Verdict, better, decreases, improves_then_deteriorates, levels_off
+from fastldp.reproduction.verdicts import Verdict
 
 # A further curve is an entry here and one in the recipes fig1-tuning and fig1-clipped-tuning.
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -64,13 +66,22 @@ class Figure1(Experiment):
             + [s.named(f"Algorithm 1, theorem's step, {s.label}") for s in found.theorem]
             + [found.planned.named("Algorithm 1, planned"), bound]
         )
-        return [
-            *_verdicts("Figure 1, tuned once", found.once, found.horizons),
-            *_verdicts("Figure 1, tuned at each T", found.each, found.horizons),
-            *_beyond("Figure 1, theorem's step", found.theorem, found.horizons),
-            *_planned("Figure 1, planned", found),
-            *_order("Figure 1, all clip", clipped),
-        ]
+        return self.judge(_claims(found), self._sources(found, clipped))
+
+    def _sources(self, found: Compared, clipped: Sequence[Series]) -> dict[str, Source]:
+        """How each curve was made, by its panel and its name."""
+        sources = {
+            f"{panel}: {one.label}": Source(one, "fig1-exact" if "exact" in one.label else "fig1", "fig1.h5")
+            for panel, series in ((ONCE, found.once), (EACH, found.each), (THEOREMS, found.theorem))
+            for one in series
+        }
+        sources[f"Figure 1: {PLAN}"] = Source(found.planned, "fig1-planned", "fig1.h5")
+        for one in clipped:
+            # Verdicts are of the last horizon alone, and so of the bound that was chosen there.
+            last = one.last
+            values = {"gradient_bound": last.parameters[0]["gradient_bound"]}
+            sources[f"{CLIPS}: {one.label}"] = Source(last, "fig1-clipped", "fig1.h5", values)
+        return sources
 
     def compared(self) -> Compared:
         """All methods with the bound B that the data have, tuned on other noise than is reported."""
@@ -147,45 +158,103 @@ class Figure1(Experiment):
         return figure
 
 
-def _verdicts(where: str, series: list[Series], horizons: list[int]) -> list[Verdict]:
-    by_label = {one.label: one for one in series}
-    ours = by_label["Algorithm 1"]
-    since = horizons[len(horizons) // 2]
+# In a table of sources curves have the names of their panel and their own.
+ONCE, EACH, THEOREMS, PLAN, CLIPS = "tuned once", "tuned at each T", "theorem's step", "planned", "all clip"
+SIMILAR = 0.2
+"""Errors that differ by less are stable."""
+
+
+def curve_claims(where: str, panel: str, horizons: Sequence[int], lows: Mapping[str, int]) -> list[Claim]:
+    """What the paper says of the curves of all methods and of their order; `lows` are where curves seem least.
+
+    Whether a curve falls and rises is asked of few horizons, which is cheaper: doubled ones, and where it is least.
+    """
+    first, last = horizons[0], horizons[-1]
+    some = {T for T in horizons if T / first in (1, 2, 4, 8)}
+    ours, since = f"{panel}: Algorithm 1", horizons[len(horizons) // 2]
     return [
         *(
-            improves_then_deteriorates(where, f"{label} improves with T and then deteriorates", by_label[label])
+            falls_and_rises(
+                where,
+                f"{label} improves with T and then deteriorates",
+                f"{panel}: {label}",
+                sorted({*some, lows[label], last}),
+            )
             for label in BASELINES
         ),
-        decreases(where, "the error of Algorithm 1 decreases at first", ours, horizons[1]),
-        levels_off(where, "and stabilizes as T increases (within 20 %)", ours, since),
-        *_order(where, series),
+        better(where, "the error of Algorithm 1 decreases at first", Point(ours, horizons[1]), Point(ours, first)),
+        within(
+            where,
+            "and stabilizes as T increases (within 20 %)",
+            Point(ours, since),
+            Point(ours, last),
+            share=SIMILAR,
+        ),
+        *order_claims(where, panel, last),
     ]
 
 
-def _order(where: str, series: list[Series]) -> list[Verdict]:
-    by_label = {one.label: one for one in series}
+def order_claims(where: str, panel: str, last: int) -> list[Claim]:
+    """The paper's order of the methods, at the largest horizon."""
     return [
-        better(where, f"at large T {first} is better than {second}", by_label[first], by_label[second])
+        better(
+            where,
+            f"at large T {first} is better than {second}",
+            Point(f"{panel}: {first}", last),
+            Point(f"{panel}: {second}", last),
+        )
         for first, second in BETTER
     ]
 
 
-def _planned(where: str, found: Compared) -> list[Verdict]:
-    """Of horizons that may begin later than the others', and end with them."""
-    tuned_each, theorem, plan = found.each[0], found.theorem[0], found.planned
+def _claims(found: Compared) -> list[Claim]:
+    last = found.horizons[-1]
+    since = found.horizons[len(found.horizons) // 2]
+    plan, dynamic = f"Figure 1: {PLAN}", f"{THEOREMS}: dynamic allocation"
+    theorem, planned = "Figure 1, theorem's step", "Figure 1, planned"
+    at_end = Point(dynamic, last)
+    # Horizons that can be planned for may begin later.
+    first_planned, last_planned = Point(plan, int(found.planned.x[0])), Point(plan, int(found.planned.x[-1]))
     return [
-        better(where, "at large T the plan is better than the theorem's step", plan, theorem),
-        better(where, "at large T the plan is better than the step tuned at each T", plan, tuned_each),
-        levels_off(where, "its error is the same for all T (within 20 %)", plan, int(plan.x[0])),
-    ]
-
-
-def _beyond(where: str, series: list[Series], horizons: list[int]) -> list[Verdict]:
-    by_label = {one.label: one for one in series}
-    dynamic = by_label["dynamic allocation"]
-    since = horizons[len(horizons) // 2]
-    return [
-        levels_off(where, "at the theorem's step the error levels off (within 20 %)", dynamic, since),
-        better(where, "at large T dynamic allocation is better than static", dynamic, by_label["static allocation"]),
-        better(where, "exact accounting is better than the paper's", by_label["dynamic, exact accounting"], dynamic),
+        *(
+            claim
+            for panel, series in ((ONCE, found.once), (EACH, found.each))
+            for claim in curve_claims(
+                f"Figure 1, {panel}", panel, found.horizons, {one.label: one.least for one in series}
+            )
+        ),
+        within(
+            theorem,
+            "at the theorem's step the error levels off (within 20 %)",
+            Point(dynamic, since),
+            at_end,
+            share=SIMILAR,
+        ),
+        better(
+            theorem,
+            "at large T dynamic allocation is better than static",
+            at_end,
+            Point(f"{THEOREMS}: static allocation", last),
+        ),
+        better(
+            theorem,
+            "exact accounting is better than the paper's",
+            Point(f"{THEOREMS}: dynamic, exact accounting", last),
+            at_end,
+        ),
+        better(planned, "at large T the plan is better than the theorem's step", last_planned, at_end),
+        better(
+            planned,
+            "at large T the plan is better than the step tuned at each T",
+            last_planned,
+            Point(f"{EACH}: Algorithm 1", last),
+        ),
+        within(
+            planned,
+            "its error is the same for all T (within 20 %)",
+            first_planned,
+            last_planned,
+            share=SIMILAR,
+        ),
+        *order_claims("Figure 1, all clip", CLIPS, last),
     ]

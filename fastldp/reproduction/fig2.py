@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from fastldp.reproduction.choosing import edge_notes, method_table, tuned, tuning_table
+from fastldp.reproduction.claims import Claim, Point, better, none_above, within
 from fastldp.reproduction.drawing import draw_bands, draw_bars, draw_bound, finish, same_limits
-from fastldp.reproduction.experiment import Experiment
+from fastldp.reproduction.experiment import Experiment, Source
 from fastldp.reproduction.series import PLANNED, Series, along_rounds, over_horizons, planned
-from fastldp.reproduction.verdicts import Verdict, better, decided, decreases, levels_off, sign_of
+from fastldp.reproduction.verdicts import Verdict
 
 # What else can solve it, tuned once for all horizons as the paper's method is.
 RIVALS: dict[str, dict[str, Any]] = {
@@ -46,6 +47,10 @@ class Measured(NamedTuple):
     """And over the horizons."""
 
 
+SIMILAR = 0.2
+"""Errors that differ by less remain similar."""
+
+
 class Figure2(Experiment):
     """The nonsmooth problem."""
 
@@ -61,22 +66,7 @@ class Figure2(Experiment):
             + [s.named(f"planned, {s.label}") for s in found.plan]
             + [*found.ends, found.planned, bound]
         )
-        dynamic, static, exact, *_, searched = found.ends
-        beyond, where = "Figure 2, beyond the paper", "Figure 2, planned"
-        return [
-            *_verdicts("Figure 2, theorem's step", dynamic, found.theorem),
-            *_verdicts("Figure 2, tuned step", searched, found.tuned),
-            better(beyond, "at large T dynamic allocation is better than static", dynamic, static),
-            better(beyond, "exact accounting is better than the paper's", exact, dynamic),
-            *(
-                better(beyond, f"Algorithm 1 is better than {one.label}, at large T", searched, one)
-                for one in found.rivals
-            ),
-            _no_divergence(where, found.plan[-1]),
-            better(where, "at large T it is better than the theorem's step", found.planned, dynamic),
-            better(where, "at large T it is better than the tuned step", found.planned, searched),
-            levels_off(where, "its error is the same for all T (within 20 %)", found.planned, int(found.planned.x[0])),
-        ]
+        return self.judge(_claims(found), _sources(found))
 
     def measured(self) -> Measured:
         """The errors at the theorem's step, and at one that was tuned for all horizons on other noise."""
@@ -134,22 +124,60 @@ class Figure2(Experiment):
         return figure
 
 
-def _verdicts(where: str, ends: Series, curves: list[Series]) -> list[Verdict]:
-    middle = int(ends.x[len(ends.x) // 2])
+def _sources(found: Measured) -> dict[str, Source]:
+    """How each curve over the horizons was made."""
+    exact = found.ends[2]
+    made = {one: "fig2-exact" if one is exact else "fig2" for one in found.ends} | {found.planned: "fig2-planned"}
+    return {f"Figure 2: {one.label}": Source(one, recipe, "fig2.h5") for one, recipe in made.items()}
+
+
+def _claims(found: Measured) -> list[Claim]:
+    dynamic, static, exact, *_, searched = (f"Figure 2: {one.label}" for one in found.ends)
+    plan, x = f"Figure 2: {found.planned.label}", found.ends[0].x.tolist()
+    last, beyond, where = x[-1], "Figure 2, beyond the paper", "Figure 2, planned"
+    at_end, planned_end = Point(dynamic, last), Point(plan, int(found.planned.x[-1]))
     return [
-        _no_divergence(where, curves[-1]),
-        decreases(where, f"the error becomes better from T = {ends.x[0]:,} to {middle:,}", ends, middle),
-        levels_off(where, f"and remains similar from {middle:,} to {ends.x[-1]:,} (within 20 %)", ends, middle),
+        *_curve_claims("Figure 2, theorem's step", dynamic, x),
+        *_curve_claims("Figure 2, tuned step", searched, x),
+        better(beyond, "at large T dynamic allocation is better than static", at_end, Point(static, last)),
+        better(beyond, "exact accounting is better than the paper's", Point(exact, last), at_end),
+        *(
+            better(
+                beyond,
+                f"Algorithm 1 is better than {one.label}, at large T",
+                Point(searched, last),
+                Point(f"Figure 2: {one.label}", last),
+            )
+            for one in found.rivals
+        ),
+        _no_divergence(where, planned_end),
+        better(where, "at large T it is better than the theorem's step", planned_end, at_end),
+        better(where, "at large T it is better than the tuned step", planned_end, Point(searched, last)),
+        within(
+            where,
+            "its error is the same for all T (within 20 %)",
+            Point(plan, int(found.planned.x[0])),
+            planned_end,
+            share=SIMILAR,
+        ),
     ]
 
 
-def _no_divergence(where: str, last: Series) -> Verdict:
-    finite = bool(np.isfinite(last.values).all())
+def _curve_claims(where: str, curve: str, x: Sequence[int]) -> list[Claim]:
+    first, middle, last = (Point(curve, T) for T in (x[0], x[len(x) // 2], x[-1]))
+    return [
+        _no_divergence(where, last),
+        better(where, f"the error becomes better from {first} to {middle.rounds:,}", middle, first),
+        within(
+            where,
+            f"and remains similar from {middle.rounds:,} to {last.rounds:,} (within 20 %)",
+            middle,
+            last,
+            share=SIMILAR,
+        ),
+    ]
+
+
+def _no_divergence(where: str, last: Point) -> Claim:
     # Runs start at zero, where the error is 1.
-    below = sign_of(1.0 - last.values[-1]) if finite else -1
-    return Verdict(
-        where,
-        f"no divergence at T = {last.horizon:,}: the error ends below the 1 it starts at",
-        f"largest {last.mean.max():.3g} on the way, {last.mean[-1]:.3g} at the end",
-        decided(below),
-    )
+    return none_above(where, f"no divergence at {last}: the error ends below the 1 it starts at", [last], 1.0)

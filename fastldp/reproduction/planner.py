@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 
 from fastldp.planning import Prior, plan
 from fastldp.reproduction.choosing import edge_notes, method_table, tuned, tuning_table
+from fastldp.reproduction.claims import Claim, Contrast, Point, better, near_at_all, within
 from fastldp.reproduction.drawing import draw_bars, finish, same_limits
-from fastldp.reproduction.experiment import Experiment, save_csv
+from fastldp.reproduction.experiment import Experiment, Source, save_csv
 from fastldp.reproduction.series import PLANNED, Series, over_horizons, planned
-from fastldp.reproduction.verdicts import Verdict, better, levels_off, sign_of
+from fastldp.reproduction.series import ends as errors_at_end
+from fastldp.reproduction.verdicts import Verdict
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """What a wrong prior is wrong by."""
+SIMILAR = 0.2
+"""Errors that differ by less are the same."""
 EXCESS = 0.1
 """What a plan may be worse by than a search, to be called as good."""
 
@@ -31,8 +35,14 @@ class Found(NamedTuple):
     last, at the horizons that it can be planned for, half of a public row bound."""
     expected: dict[str, float]
     """The error to expect of the plans, by one who knows all; by their series."""
-    wrong: NDArray[np.float64]
-    """(factors of the spectrum, factors of the norm, runs): the error after the last horizon."""
+    priors: list[Series]
+    """After the last horizon, planned by wrong priors: of each factor of the spectrum all factors of the norm."""
+    recipe: str
+
+    @property
+    def wrong(self) -> NDArray[np.float64]:
+        """(factors of the spectrum, factors of the norm, runs)."""
+        return np.array([one.values[0] for one in self.priors]).reshape(len(FACTORS), len(FACTORS), -1)
 
 
 class Planner(Experiment):
@@ -46,7 +56,8 @@ class Planner(Experiment):
         self.save_series(series.named(f"{one.data}: {series.label}") for one in found for series in one.series)
         save_csv(self.path("-prior.csv"), ("data", "norm", "spectrum", "runs", "mean", "std"), _wrong_rows(found))
         self.path(".md").write_text("\n".join(_table(one) for one in found), encoding="utf-8")
-        return [verdict for one in found for verdict in _verdicts(one)]
+        claims = [claim for one in found for claim in _claims(one)]
+        return self.judge(claims, {name: source for one in found for name, source in _sources(one).items()})
 
     def _on(self, data: str) -> Found:
         recipe = f"planner-{data}"
@@ -86,15 +97,16 @@ class Planner(Experiment):
         half = planned(self.sweep(f"{recipe}-half", into=f"{recipe}-half.h5"))
         series.append(half.named("planned, clipped at half of the row bound"))
         at_last = runs.where(**PLANNED, prior="given", rounds=horizons[-1])
-        wrong = [
-            at_last.where(prior_norm=prior["norm"], prior_spectrum=prior["spectrum"]).table()["optimality"]
-            for prior in priors
-        ]
+        wrong = []
+        for prior in priors:
+            found = at_last.where(prior_norm=prior["norm"], prior_spectrum=prior["spectrum"])
+            label, method = f"prior {prior['norm']:g}, {prior['spectrum']:g}", {**PLANNED, "prior": prior}
+            wrong.append(Series(label, np.array(horizons[-1:]), errors_at_end(found)[None], (method,)))
         exact = problem.exact_prior()
         truly = plan(facts, budget, prior=exact)
         as_known = float(np.interp(plan(facts, budget).tau, truly.curve.taus, truly.curve.error))
         expected = dict(zip((s.label for s in series), (as_known / exact.norm**2, truly.relative_error), strict=False))
-        return Found(self.data, series, expected, np.array(wrong).reshape(len(FACTORS), len(FACTORS), -1))
+        return Found(self.data, series, expected, wrong, recipe)
 
 
 def _drawn(found: list[Found]) -> Figure:
@@ -147,29 +159,56 @@ def _table(one: Found) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _verdicts(one: Found) -> list[Verdict]:
+def _claims(one: Found) -> list[Claim]:
     where = f"Planner, {one.data}"
-    public, exact, paper, searched, equal, *_ = one.series
-    first, last = int(public.x[0]), int(public.x[-1])
-    worst = one.wrong.mean(axis=2).max()
+
+    def curve(number: int) -> str:
+        return _name(one, one.series[number])
+
+    public, exact, paper, searched, equal = map(curve, range(5))
+    horizons = one.series[0].x.tolist()
+    first, last = horizons[0], horizons[-1]
+    at_end = Point(public, last)
+    worse = tuple(Contrast(Point(paper, last), Point(_name(one, wrong), last)) for wrong in one.priors)
     return [
-        better(where, "the plan with the public prior is better than the paper's step", public, paper),
-        better(where, "its allocation is better than equal noise with a step planned for that", public, equal),
-        levels_off(where, f"its error is the same from T = {first:,} to {last:,} (within 20 %)", public, first),
-        _near(where, "with the public prior it is within 10 % of the best of a search", public, searched),
-        _near(where, "with the true H and x* it is within 10 % of the best of a search", exact, searched),
-        Verdict(
+        better(where, "the plan with the public prior is better than the paper's step", at_end, Point(paper, last)),
+        better(
+            where, "its allocation is better than equal noise with a step planned for that", at_end, Point(equal, last)
+        ),
+        within(
+            where,
+            f"its error is the same from T = {first:,} to {last:,} (within 20 %)",
+            Point(public, first),
+            at_end,
+            share=SIMILAR,
+        ),
+        *(
+            near_at_all(
+                where,
+                f"with the {prior} it is within 10 % of the best of a search",
+                [(Point(planned, T), Point(searched, T)) for T in horizons],
+                share=EXCESS,
+            )
+            for prior, planned in (("public prior", public), ("true H and x*", exact))
+        ),
+        Claim(
             where,
             "a prior up to 4 times the default or a fourth of it, in both numbers, is better than the paper's step",
-            f"at worst {worst:.3g} against {paper.mean[-1]:.3g}",
-            bool(worst < paper.mean[-1]),
+            (worse,),
+            shown=(Point(paper, last),),
         ),
     ]
 
 
-def _near(where: str, claim: str, series: Series, searched: Series) -> Verdict:
-    """At every horizon, all told."""
-    ratios = series.mean / searched.mean
-    above = [sign_of(series.values[k] - (1 + EXCESS) * searched.values[k]) for k in range(len(ratios))]
-    measured = f"{ratios.min() - 1:+.0%} to {ratios.max() - 1:+.0%} over the horizons"
-    return Verdict(where, claim, measured, False if 1 in above else True if set(above) == {-1} else None)
+def _name(one: Found, series: Series) -> str:
+    return f"{one.data}: {series.label}"
+
+
+def _sources(one: Found) -> dict[str, Source]:
+    made = {_name(one, series): Source(series, one.recipe, f"{one.recipe}.h5") for series in one.series[:5]}
+    for series in one.priors:
+        method = series.parameters[0]
+        told = {f"prior_{name}": value for name, value in method["prior"].items()}
+        where = PLANNED | {"prior": "given"} | told
+        made[_name(one, series)] = Source(series, one.recipe, f"{one.recipe}.h5", where=where)
+    return made

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.sweeping import Results
+from fastldp.sweeping.work import COMPLETED
 
 Array = NDArray[np.float64]
 
@@ -45,6 +46,16 @@ class Series:
         """The same under another name."""
         return replace(self, label=label)
 
+    @property
+    def least(self) -> int:
+        """Where it is least."""
+        return int(self.x[np.argmin(self.mean)])
+
+    @property
+    def last(self) -> Series:
+        """Its last point alone."""
+        return replace(self, x=self.x[-1:], values=self.values[-1:], parameters=self.parameters[-1:])
+
     def at(self, x: int) -> int:
         """Which point is at x."""
         return int(np.flatnonzero(self.x == x)[0])
@@ -57,12 +68,15 @@ class Series:
 
 def over_horizons(label: str, results: Results, chosen: dict[int, dict[str, Any]], **where: Any) -> Series:
     """The final errors of a method over the horizons, with the parameters chosen for each."""
-    values, parameters = [], []
-    for rounds, method in chosen.items():
-        found = results.where(rounds=rounds, **method, **where)
-        values.append(found.table()["optimality"])
-        parameters.append(method)
-    return Series(label, np.array(list(chosen)), np.array(values), tuple(parameters))
+    values = [ends(results.where(rounds=rounds, **method, **where)) for rounds, method in chosen.items()]
+    return Series(label, np.array(list(chosen)), np.array(values), tuple(chosen.values()))
+
+
+def ends(results: Results, measure: str = "optimality") -> Array:
+    """The last errors of the runs of one setting, in the order of their repetitions; infinite where one diverged."""
+    table = results.table()
+    errors = np.where(table["outcome"] == COMPLETED, table[measure], np.inf)
+    return np.asarray(errors[np.argsort(table["repetition"])])
 
 
 PLANNED = {"method": "PrimalDual", "step": "planned", "allocation": "planned"}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from fastldp import theory
-from fastldp.reproduction.experiment import Experiment, save_csv
+from fastldp.reproduction.claims import Claim, Point, none_above
+from fastldp.reproduction.experiment import Experiment, Source, save_csv
 from fastldp.reproduction.fig1 import Figure1
 from fastldp.reproduction.fig2 import Figure2
 from fastldp.reproduction.series import Series
@@ -59,16 +61,17 @@ class Table1(Experiment):
             "Figure 1": Measured(smooth, one.theorem[0], {series.label: series for series in one.each}),
             "Figure 2": Measured(nonsmooth, two.ends[0], {OWN: two.ends[-1], NAMES["isrl-dp"]: two.rivals[0]}),
         }
-        rows, verdicts = [], []
+        rows, claims, sources = [], [], {}
         for where, found in measured.items():
             problem, budget = found.source.problem(found.source.name)
             scale = theory.optimality_scale(problem)
             floor = scale * theory.noise_floor(problem, budget)
             rows += [_row(where, row, floor, found) for row in theory.table_1(problem, budget)]
-            verdicts.append(below_floor(f"Table 1, {where}", floor, found.theorem))
+            claims.append(below_floor(f"Table 1, {where}", floor, where, found.theorem.x.tolist()))
+            sources[where] = Source(found.theorem, found.source.name, f"{found.source.name}.h5")
         save_csv(self.path(".csv"), HEADS, rows)
         self.path(".txt").write_text(f"{_text(rows)}\n{NOTES}", encoding="utf-8")
-        return verdicts
+        return self.judge(claims, sources)
 
 
 def _row(where: str, row: theory.Row, floor: float, found: Measured) -> tuple[Any, ...]:
@@ -89,16 +92,11 @@ def _row(where: str, row: theory.Row, floor: float, found: Measured) -> tuple[An
     )
 
 
-def below_floor(where: str, floor: float, errors: Series) -> Verdict:
-    """Whether the mean error is below the floor at every horizon; and whether that says anything."""
+def below_floor(where: str, floor: float, curve: str, horizons: Sequence[int]) -> Claim:
+    """That the error is below the floor at every horizon; and whether that says anything."""
     vacuous = f", which is vacuous: runs start at {START:g}" if floor > START else ""
-    return Verdict(
-        where,
-        "the error caused by the noise stays below Theorem 1's floor, whatever T",
-        f"{errors.mean.min():.3g} to {errors.mean.max():.3g} at {len(errors.x)} horizons, T = {errors.x[0]:,} to "
-        f"{errors.x[-1]:,}; the floor is {floor:.3g}{vacuous}",
-        bool((errors.mean <= floor).all()),
-    )
+    text = f"the error caused by the noise stays below Theorem 1's floor ({floor:.3g}{vacuous}), whatever T"
+    return none_above(where, text, [Point(curve, T) for T in horizons], floor)
 
 
 def _text(rows: list[tuple[Any, ...]]) -> str:

@@ -19,6 +19,7 @@ from fastldp.problems.mlp import MLP
 from fastldp.regularizers import L1, Box, BoxL1, GroupL2, L1Ball, L2Ball, Regularizer, Simplex, Zero
 from fastldp.solution import Outcome, Solution, Status, load
 from fastldp.solve import solve
+from fastldp.topology import Graph
 from fastldp.tuning import Tuned, grid, tune
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ __all__ = [
     "Facts",
     "FastLDPError",
     "Final",
+    "Graph",
     "GroupL2",
     "Huber",
     "L1Ball",

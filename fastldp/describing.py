@@ -12,9 +12,10 @@ import numpy as np
 
 from fastldp.extending import code_of, name_of
 from fastldp.kernels.formulas import is_ours
+from fastldp.topology import Graph
 
 # Parameters that came later: left out where they are not given, so that runs made before are known again.
-LATER = ("prior", "lower", "upper", "PrimalDual.clip")
+LATER = ("prior", "lower", "upper", "PrimalDual.clip", "topology", "failures")
 # Longer arrays are known by their digest.
 LONGEST_LIST = 64
 
@@ -31,6 +32,8 @@ def described(thing: Any) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Arrays as lists, or by their digest where they are long; what has fields by those."""
+    if isinstance(value, Graph):
+        return value.plain
     if is_dataclass(value):
         return described(value)
     if isinstance(value, np.ndarray | list | tuple):

@@ -13,11 +13,12 @@ import numpy as np
 from numba.extending import overload
 from scipy.special import expit
 
-from fastldp.kernels import formulas, methods, simd, vmath
+from fastldp.kernels import formulas, methods, mixing, simd, vmath
 
 __all__ = [
     "all_lanes",
     "any_lane",
+    "apart",
     "broadcast",
     "copysign",
     "exp",
@@ -33,6 +34,7 @@ __all__ = [
     "sigmoid",
     "sqrt",
     "store",
+    "two_sum",
     "weighted_mean",
 ]
 
@@ -122,6 +124,26 @@ def weighted_mean(values: Any, j: Any, shares: Any) -> Any:
     return np.tensordot(shares, values[:, j], axes=1) / len(values)
 
 
+def two_sum(a: Any, b: Any) -> Any:
+    """a + b rounded, and what rounding took from it, exactly."""
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)
+
+
+def apart(run: Any, values: Any, i: Any, j: Any) -> Any:
+    """Σₖ Wᵢₖ (values[i, j] − values[k, j]) over worker i's neighbours on a graph, and what rounding took from it.
+
+    `values` is one of the arrays that `mixed` names: as all workers stored it in this round.
+    """
+    links = run.links
+    total = lost = np.zeros_like(values[i, j])
+    for k in range(links.begin[i], links.begin[i + 1]):
+        total, error = two_sum(total, links.weights[k] * (values[i, j] - values[links.neighbours[k], j]))
+        lost = lost + error
+    return total, lost
+
+
 def prox(run: Any, array: Any, i: Any, scale: Any) -> None:
     """Replace array[i] by the prox of scale·g there, of the g of a method's run."""
     rows = array[i].T
@@ -150,6 +172,7 @@ _KINDS: tuple[tuple[Any, tuple[Callable[..., Any], ...]], ...] = (
     (simd, (sqrt, fabs, copysign, minimum, maximum, select, fma, any_lane, all_lanes, broadcast)),
     (vmath, (exp, log, sigmoid)),
     (methods, (mean_over_workers, weighted_mean)),
+    (mixing, (two_sum,)),
 )
 for _module, _functions in _KINDS:
     for _plain in _functions:
@@ -173,3 +196,8 @@ def _store(value: Any, array: Any, *indices: Any) -> Any:
 @overload(prox, strict=False, jit_options=_INLINED)
 def _prox(run: Any, array: Any, i: Any, scale: Any) -> Any:
     return lambda run, array, i, scale: formulas.apply_prox(run.objective, array, i, scale)
+
+
+@overload(apart, strict=False, jit_options=_INLINED)
+def _apart(run: Any, values: Any, i: Any, j: Any) -> Any:
+    return lambda run, values, i, j: mixing.apart(run.links, values, i, j)

@@ -6,6 +6,7 @@ are one function of one signature. So the loop is compiled once for all methods,
 """
 
 from functools import cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +17,14 @@ from numpy.typing import NDArray
 from fastldp.kernels.calling import Piece, Placed, call, found, likeness, once
 from fastldp.kernels.formulas import Formulas, Objective, is_ours, tuple_of
 from fastldp.kernels.jit import formula, own_formula
+from fastldp.kernels.mixing import Links
 from fastldp.kernels.simd import fma, load, store
 
 Floats = NDArray[np.floating[Any]]
 
 # What a method may be asked to do. It says which of these it does.
-START, TAKE, MESSAGE, RECEIVE, SERVE, AIM = (1 << k for k in range(6))
-ACTS = {"start": START, "take": TAKE, "message": MESSAGE, "receive": RECEIVE, "serve": SERVE, "aim": AIM}
+START, TAKE, MESSAGE, RECEIVE, SERVE, AIM, TELL = (1 << k for k in range(7))
+ACTS = {"start": START, "take": TAKE, "message": MESSAGE, "receive": RECEIVE, "serve": SERVE, "aim": AIM, "tell": TELL}
 
 
 class Method(NamedTuple):
@@ -38,17 +40,18 @@ class Method(NamedTuple):
     unit: Floats  # (1, lanes): what variances are in the square of, see `Release`
     l2: Floats  # (1, lanes)
     shares: Floats  # (n, lanes): n wᵢ
+    links: Links  # between workers, where no server is
 
 
 class State(NamedTuple):
     """Everything a block of runs is, between calls: what workers and server keep. The rest is views, and scratch."""
 
-    workers: Floats  # (fields, n, d, lanes)
+    workers: Floats  # (fields, n, d, lanes); what neighbours read has two rows, of odd and of even rounds
     server: Floats  # (fields, 1, d, lanes)
     points: Floats  # (n, d, lanes) or (1, d, lanes), of these: where gradients are taken
     models: Floats  # the same: what is measured
     sent: Floats  # (1, d, lanes), of these: what the server sends
-    checked: Floats  # (1, d, lanes), of these: what must stay finite
+    checked: Floats  # (1, d, lanes) or (n, d, lanes), of these: what must stay finite
     public: Floats  # (1, lanes): a whole number below 2²⁴ of the last round, that all may know
     gradient: Floats  # of each share of the workers (see `gradient.Scratch`): the sum, and then the release
     scaled: Floats
@@ -64,6 +67,17 @@ class Names(NamedTuple):
     of_workers: tuple[str, ...] = ()
     workers: tuple[str, ...] = ()
     server: tuple[str, ...] = ()
+    mixed: tuple[str, ...] = ()  # of `workers`: what neighbours read
+
+
+def rows_of(workers: tuple[str, ...], mixed: tuple[str, ...]) -> dict[str, int]:
+    """Where in `State.workers` lies what workers keep, and last how many rows there are.
+
+    >>> rows_of(("X", "message", "dual"), ("message",))
+    {'X': 0, 'message': 1, 'dual': 3, '': 4}
+    """
+    sizes = [2 if name in mixed else 1 for name in workers]
+    return dict(zip((*workers, ""), accumulate(sizes, initial=0), strict=True))
 
 
 # What `run` has for all methods.
@@ -79,6 +93,7 @@ COMMON = {
     "l2": "load(method.l2, 0)",
     "shares": "method.shares",
     "objective": "objective",
+    "links": "method.links",
 }
 
 
@@ -102,7 +117,10 @@ def _self_and_run(names: Names) -> tuple[Any, Any]:
     """What formulas call `self` and `run`, as formulas of a block."""
     mine = {name: f"load(method.numbers, {k})" for k, name in enumerate(names.numbers)}
     mine |= {name: f"load(method.of_rounds, now, {k})" for k, name in enumerate(names.of_rounds)}
-    kept = {name: f"row(state.workers, {k})" for k, name in enumerate(names.workers)}
+    rows = rows_of(names.workers, names.mixed)
+    # What is written in a round is read after it, when others write that of the next: so there are two, in turns.
+    turns = {name: " + (t & 1)" if name in names.mixed else "" for name in names.workers}
+    kept = {name: f"row(state.workers, {rows[name]}{turns[name]})" for name in names.workers}
     kept |= {name: f"row(state.server, {k})" for k, name in enumerate(names.server)}
     kept |= {name: f"row(method.of_workers, {k})" for k, name in enumerate(names.of_workers)}
     return tuple_of("method, now", mine), tuple_of("method, state, objective, now, t, share", kept | COMMON)
@@ -116,7 +134,7 @@ def _do(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: Any, shar
 def _do_of_class(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: Any, share: Any) -> Any:
     owner = acts.formulas.owner
     self_of, run_of = _self_and_run(owner.names())
-    start, take, message, receive, serve, aim = (own_formula(getattr(owner, name)) for name in ACTS)
+    start, take, message, receive, serve, aim, tell = (own_formula(getattr(owner, name)) for name in ACTS)
 
     def do(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: Any, share: Any) -> Any:
         method, state, objective = found(acts, place)
@@ -131,6 +149,8 @@ def _do_of_class(acts: Any, what: Any, place: Any, i: Any, k: Any, now: Any, t: 
             serve(me, run)
         elif what == AIM:
             aim(me, run)
+        elif what == TELL:
+            tell(me, run, i)
         elif what == MESSAGE:
             for j in range(run.d):
                 store(message(me, run, i, j), state.scaled, share, j)

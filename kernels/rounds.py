@@ -20,8 +20,9 @@ from fastldp.kernels.calling import Piece, Placed, call, found, likeness, once
 from fastldp.kernels.clipping import Clipping, adapt, adapt_early, count_early, release_count
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.jit import parallel, piece, serial
-from fastldp.kernels.methods import AIM, MESSAGE, RECEIVE, SERVE, START, TAKE, Method, State, act
+from fastldp.kernels.methods import AIM, MESSAGE, RECEIVE, SERVE, START, TAKE, TELL, Method, State, act
 from fastldp.kernels.metrics import measure
+from fastldp.kernels.mixing import toss
 from fastldp.kernels.release import Transcript, flip, note_failures, release, sum_gradients
 from fastldp.kernels.replay import no_gradient, take_count, take_release
 from fastldp.kernels.simd import keep_apart, load, store
@@ -46,6 +47,7 @@ class Calls(NamedTuple):
     serve: int = 0
     measure: int = 0
     coins: int = 0  # 0 where the server has no public number
+    toss: int = 0  # 0 where no link between workers is ever missing
     tally: int = 0  # 0 where no run adapts its threshold, as are those that follow
     adapt: int = 0
     count_early: int = 0
@@ -79,7 +81,7 @@ def replaying(laid: tuple[Any, ...]) -> dict[str, Piece]:
     return once((replaying, likeness(laid)), made)
 
 
-def pieces_of(laid: tuple[Any, ...], *, coins: bool, adaptive: bool) -> dict[str, Piece]:
+def pieces_of(laid: tuple[Any, ...], *, coins: bool, tosses: bool, adaptive: bool) -> dict[str, Piece]:
     """What is compiled for blocks like this, whatever the method, and what flips coins or counts if there is any."""
 
     def made() -> dict[str, Piece]:
@@ -87,12 +89,13 @@ def pieces_of(laid: tuple[Any, ...], *, coins: bool, adaptive: bool) -> dict[str
         # Those that take longest come first; each takes the place of a block, and some numbers.
         texts = {"gradient": (sum_gradients, 5), "release": (release, 6), "visit": (_visit, 7), "serve": (_serve, 4)}
         texts |= {"measure": (_measure, 2)} | ({"coins": (flip, 2)} if coins else {})
+        texts |= {"toss": (toss, 2)} if tosses else {}
         if adaptive:
             texts |= {"tally": (release_count, 5), "adapt": (adapt, 3)}
             texts |= {"count_early": (count_early, 7), "adapt_early": (adapt_early, 4)}
         return {name: Piece(text, placed, *[number] * count) for name, (text, count) in texts.items()}
 
-    return once((_visit, likeness(laid), coins, adaptive), made)
+    return once((_visit, likeness(laid), coins, tosses, adaptive), made)
 
 
 def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int, end: int, share: int) -> None:
@@ -103,6 +106,8 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
     for i in range(worker, end):
         if t > begin:
             act(method, RECEIVE, place, i, 0, now - 1, t - 1, share)
+        if state.checked.shape[0] > 1:
+            note_failures(t - 1, state.checked, i, state.failed)
         act(method, START, place, i, 0, now, t, share)
         for k in range(steps):
             row = min(i, state.points.shape[0] - 1)
@@ -125,11 +130,15 @@ def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
     method, state, _, _, _, seen, _, calls, _ = found(placed, place)
     if calls.coins != 0:
         call(calls.coins, (place, t))
+    if calls.toss != 0:
+        call(calls.toss, (place, t))
     act(method, SERVE, place, 0, 0, t - first, t, 0)
-    note_failures(t, state.checked, 0, state.failed)
+    if state.checked.shape[0] == 1:
+        note_failures(t, state.checked, 0, state.failed)
     if calls.adapt != 0:
         call(calls.adapt, (place, t - first, t))
     if seen.worker >= 0:
+        act(method, TELL, place, seen.worker, 0, t - first, t, 0)
         for j in range(state.sent.shape[1]):
             store(load(state.sent, 0, j), seen.broadcasts, t - first, j)
     if t + 1 < end:

@@ -673,6 +673,82 @@ def primal_dual(
     return History(x, dual, messages, mean)
 
 
+class Mixed(NamedTuple):
+    """The same on a graph, where each worker has what it made of its neighbours' messages in the place of the mean."""
+
+    x: Array  # (T+1, n, d)
+    dual: Array  # (T+1, n, d)
+    messages: Array  # (T, n, d)
+    heard: Array  # (T, n, d)
+
+
+# The worker and the purpose in the address of a link's coin: no worker has this number, and no release this purpose.
+NO_WORKER = 2**32 - 1
+
+
+def metropolis(n: int, links: list[tuple[int, int]]) -> Array:
+    """W of a graph: 1/(1 + the larger degree) for each link, and what is left for the worker itself."""
+    degrees = [sum(i in link for link in links) for i in range(n)]
+    W = np.zeros((n, n))
+    for i, k in links:
+        W[i, k] = W[k, i] = 1 / (1 + max(degrees[i], degrees[k]))
+    for i in range(n):
+        W[i, i] = 1 - sum(W[i, k] for k in range(n) if k != i)
+    return W
+
+
+def with_failures(W: Array, seed: int, repetition: int, round_: int, failures: float) -> Array:
+    """W of a round: a link is missing where the 24 leading bits at its address are below failures·2²⁴.
+
+    The links i < k are numbered in order; sixteen have their words in one block. Both ends keep the weight themselves.
+    """
+    W = W.copy()
+    n = len(W)
+    links = [(i, k) for i in range(n) for k in range(i + 1, n) if W[i, k] > 0]
+    for number, (i, k) in enumerate(links):
+        address = (number // 16, round_, NO_WORKER, COIN)
+        word = chacha20_block(key_of(seed, repetition), address)[number % 16]
+        if word >> 8 < failures * 2**24:
+            W[i, i] += W[i, k]
+            W[k, k] += W[i, k]
+            W[i, k] = W[k, i] = 0.0
+    return W
+
+
+def gossip(
+    shards: Shards,
+    loss: Loss,
+    l2: float,
+    g: Regularizer,
+    x0: Array,
+    step: float,
+    deviations: Array,
+    W: Array,
+    seed: int,
+    repetition: int,
+    gridded: bool = True,
+    clip: Clip = math.inf,
+    weighting: str = "uniform",
+    failures: float = 0.0,
+) -> Mixed:
+    """Algorithm 1 with Σ_j W_ij x̃_j in the place of the mean, in the dual and in z."""
+    n, d, w, T = len(shards), x0.shape[-1], weights_of(shards, weighting), deviations.shape[1]
+    x, dual = np.zeros((T + 1, n, d)), np.zeros((T + 1, n, d))
+    messages, heard = np.zeros((T, n, d)), np.zeros((T, n, d))
+    x[0] = x0
+    for t in range(T):
+        for i in range(n):
+            at = Address(seed, repetition, i, t + 1, d)
+            h = released_gradient(loss, shards[i], x[t, i], w[i], float(deviations[i, t]), at, gridded, clip)
+            messages[t, i] = x[t, i] - step * (h + w[i] * l2 * x[t, i] + dual[t, i])
+        of_round = with_failures(W, seed, repetition, t + 1, failures) if failures else W
+        for i in range(n):
+            heard[t, i] = sum(of_round[i, k] * messages[t, k] for k in range(n))
+            dual[t + 1, i] = dual[t, i] + messages[t, i] - heard[t, i]
+            x[t + 1, i] = g.prox(messages[t, i] - step * (messages[t, i] - heard[t, i]), step / n)
+    return Mixed(x, dual, messages, heard)
+
+
 def dual_star(loss: str, shards: Shards, l2: float, x_star: Array, weighting: str = "uniform") -> Array:
     """Λ* = Ly*: eq-fix-8 with z* of eq-z* gives Λ_i* = −w_i∇f_i(x*) + (1/n) Σ_j w_j∇f_j(x*)."""
     n, w = len(shards), weights_of(shards, weighting)

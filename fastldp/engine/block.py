@@ -25,9 +25,10 @@ from fastldp.kernels.barrier import barrier
 from fastldp.kernels.calling import lay, laying_of
 from fastldp.kernels.clipping import Clipping
 from fastldp.kernels.formulas import Objective
-from fastldp.kernels.methods import Method, State, acts_of
+from fastldp.kernels.methods import Method, State, acts_of, rows_of
+from fastldp.kernels.mixing import Links
 from fastldp.kernels.network import Network
-from fastldp.kernels.release import LongRelease, Release, SingleRelease, Transcript
+from fastldp.kernels.release import PUBLIC_BITS, LongRelease, Release, SingleRelease, Transcript
 from fastldp.kernels.simd import aligned_zeros
 from fastldp.methods.clipping import Adapting
 from fastldp.problems.composite import Composite
@@ -200,7 +201,7 @@ class Block:
 
     def _state(self, problem: Composite) -> State:
         method = self.program.method
-        workers = self.zeros(len(method.workers), problem.n, problem.d)
+        workers = self.zeros(rows_of(method.workers, method.mixed)[""], problem.n, problem.d)
         server = self.zeros(len(method.server), 1, problem.d)
         views = {
             field: _kept(method, workers, server, name)
@@ -229,9 +230,26 @@ class Block:
             unit=self._unit,
             l2=self.stack(runs.problem.l2 for runs in self._kinds),
             shares=self.stack(runs.problem.shares for runs in self._kinds),
+            links=self._links(),
         )
         method.try_formulas(self.program)
         return made
+
+    def _links(self) -> Links:
+        """Between workers, in lanes; none where a server is."""
+        mixing = self.program.mixing
+        if mixing is None:
+            nothing = np.zeros(0, np.int64)
+            return Links(nothing, nothing, np.zeros(0, self.dtype), nothing, self.zeros(0), self.zeros(0))
+        chances = [math.ceil(program.failures * 2**PUBLIC_BITS) for program in self._programs]
+        return Links(
+            mixing.begin,
+            mixing.neighbours,
+            mixing.weights.astype(self.dtype),
+            mixing.numbers,
+            self.stack(chances),
+            self.zeros(mixing.links if any(chances) else 0),
+        )
 
     def code(self) -> Code:
         """What is compiled for this kind of block, or will be."""
@@ -243,7 +261,8 @@ class Block:
             laid = tuple(self._about(samples, self._laid, self._nothing_seen))
             formulas = formulas_of(self.objective, method.regularizer(self.program), loss, samples, axes)
         acts = acts_of(type(method), self.method, self.state, self.objective)
-        pieces = rounds.pieces_of(laid, coins=method.coins, adaptive=self.adaptive)
+        tosses = self.method.links.there.shape[0] > 0
+        pieces = rounds.pieces_of(laid, coins=method.coins, tosses=tosses, adaptive=self.adaptive)
         return Code(formulas, {"acts": (type(method), acts)}, pieces, laying_of(laid, self._memory))
 
     def _compiled(self) -> rounds.Calls:
@@ -471,6 +490,8 @@ class Block:
         going = []
         models = self._of_all(self.state.models)
         finite = np.isfinite(models).all(axis=(1, 2))
+        # What workers keep is looked at in the round after.
+        finite &= np.isfinite(self._of_all(self.state.checked)).all(axis=(1, 2))
         for group in self._going:
             runs, lanes, repetitions = group
             done = min(self.done, runs.rounds)
@@ -594,6 +615,8 @@ class Block:
 
 def _kept(method: Any, workers: NDArray[Any], server: NDArray[Any], name: str) -> NDArray[Any]:
     """The row of two arrays that a method calls so."""
-    array, names = (workers, method.workers) if name in method.workers else (server, method.server)
-    row: NDArray[Any] = array[names.index(name)]
+    if name in method.workers:
+        row: NDArray[Any] = workers[rows_of(method.workers, method.mixed)[name]]
+    else:
+        row = server[method.server.index(name)]
     return row

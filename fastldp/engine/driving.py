@@ -37,6 +37,8 @@ from fastldp.engine.threads import Crew, several_callers, sharing, spread
 from fastldp.forking import available_cores as available_cores
 from fastldp.forking import parallel_kernels_run
 from fastldp.kernels.calling import Piece
+from fastldp.kernels.methods import rows_of
+from fastldp.methods import Program
 from fastldp.problems.composite import Composite
 from fastldp.problems.linear import Problem
 
@@ -83,7 +85,7 @@ def execute(
     cores = available_cores() if n_jobs is None else min(n_jobs, available_cores())
     lanes, lines = lanes_of(problem), lines_of(problem, sum(len(runs.keys) for runs in jobs), cores)
     packs = pack(jobs, lanes, lines)
-    _refuse_what_cannot_fit(problem, lanes=lines * lanes, blocks=min(len(packs), cores))
+    _refuse_what_cannot_fit(problem, jobs, lanes=lines * lanes, blocks=min(len(packs), cores))
     single = sum(len(pack) for pack in packs) == 1
     samples, alone = _laid_out(problem, single=single, runs=max(map(len, packs)))
     cost = nanoseconds(problem, max(runs.schedule.program.local_steps for runs in jobs))
@@ -234,8 +236,16 @@ def threads_pay(problem: Composite, *, alone: bool = False) -> bool:
     return parallel_kernels_run() and problem.work * (1 if alone else lanes_of(problem)) > PARALLEL_WORK
 
 
-def _refuse_what_cannot_fit(problem: Composite, *, lanes: int, blocks: int) -> None:
-    """At most three state arrays a block at work, and a copy of the data (not of a network's), before all else."""
-    at_work = blocks * 3 * problem.n * problem.d * lanes * np.dtype(problem.dtype).itemsize
+def _numbers_kept(program: Program) -> int:
+    """By the workers of a run, in at most three arrays where there is a server, and of its links."""
+    method, mixing = program.method, program.mixing
+    of_links = 0 if mixing is None else mixing.links
+    return max(3, rows_of(method.workers, method.mixed)[""]) * program.problem.n * program.problem.d + of_links
+
+
+def _refuse_what_cannot_fit(problem: Composite, jobs: Sequence[Runs], *, lanes: int, blocks: int) -> None:
+    """The arrays of all blocks at work, and a copy of the data (not of a network's), before all else."""
+    numbers = max(_numbers_kept(runs.schedule.program) for runs in jobs)
+    at_work = blocks * numbers * lanes * np.dtype(problem.dtype).itemsize
     copy = 8 * problem.work if problem.lanes_of_runs else 0
     memory.refuse_beyond("problem", at_work + copy, "use fewer cores (n_jobs=), or fewer workers")

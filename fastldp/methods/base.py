@@ -17,6 +17,7 @@ from fastldp.extending import Extensible, said_of
 from fastldp.kernels.clipping import EARLY_COUNT
 from fastldp.kernels.formulas import is_ours
 from fastldp.kernels.methods import ACTS, COMMON, Names
+from fastldp.kernels.mixing import Links
 from fastldp.lanes import load, store
 from fastldp.methods.clipping import AdaptiveClip, checked_clip
 from fastldp.methods.planned import PLANNED, PLANS, checked_step
@@ -25,6 +26,7 @@ from fastldp.planning.plan import Way
 from fastldp.privacy.budget import Budget
 from fastldp.problems.composite import Composite
 from fastldp.regularizers import Regularizer
+from fastldp.topology import Graph, failures
 from fastldp.validation import integer, real
 
 Array = NDArray[np.float64]
@@ -36,7 +38,7 @@ MOST_LOCAL_STEPS = EARLY_COUNT
 # More versions than a method will have.
 EDITIONS = 1000
 # Parameters that the engine reads, and formulas do not find in `self`.
-NO_NUMBERS = ("local_steps", "clip", "prior")
+NO_NUMBERS = ("local_steps", "clip", "prior", "topology", "failures")
 
 
 # What acts take, beside self.
@@ -45,13 +47,20 @@ ARGUMENTS = {
     "aim": ("run",),
     "start": ("run", "i"),
     "receive": ("run", "i"),
+    "tell": ("run", "i"),
     "take": ("run", "i", "k"),
     "message": ("run", "i", "j"),
 }
+# Parameters that are named only where they are given.
+UNSAID = ("topology", "failures")
 # The sizes of the arrays that formulas of a class from outside are tried on.
 TRIED_WORKERS, TRIED_COORDINATES, TRIED_RUNS = 2, 3, 2
 # Classes that were, with and without a regularizer.
 _TRIED: set[tuple[type, bool]] = set()
+# Two workers, each the other's neighbour.
+TRIED_LINKS = Links(
+    np.arange(3), np.array([1, 0]), np.array([0.5, 0.5]), np.zeros(2, np.int64), np.zeros(1), np.zeros((0, 1))
+)
 
 
 class View(NamedTuple):
@@ -94,6 +103,10 @@ class Method(Extensible):
 
     ``prox(run, array, i, scale)`` takes the prox of scale·g of a row; ``mean_over_workers(array, j)`` is what it says.
 
+    With a field ``topology`` it runs on a graph where that is given, and with one ``failures`` some of its links are
+    missing in each round: `receive` then finds what neighbours have, ``apart(run, run.name, i, j)``, of arrays that
+    `mixed` names.
+
     Methods
     -------
     serve(run)
@@ -108,6 +121,8 @@ class Method(Extensible):
         The server's preparation of a round.
     message(run, i, j)
         Coordinate j of what worker i sends; the release.
+    tell(run, i)
+        Where workers are told different things: puts in place of what the server sends what worker i is told.
     """
 
     needed: ClassVar[dict[str, str]] = {"serve": "the server's step, def serve(self, run)"}
@@ -126,6 +141,8 @@ class Method(Extensible):
     """Further numbers of each worker, arrays run.name[i], of `values`."""
     of_rounds: ClassVar[tuple[str, ...]] = ()
     """Further numbers of each round, in `self`, of `coefficients`."""
+    mixed: ClassVar[tuple[str, ...]] = ()
+    """What of `workers` neighbours read on a graph: what `take` stores, all find in `receive`."""
 
     point: ClassVar[str] = "model"
     """Where gradients are taken."""
@@ -161,6 +178,17 @@ class Method(Extensible):
             keep("step", checked_step(own["step"]) if self.plans else real("step", own["step"], remedy, above=0))
         if own.get("clip") is not None:
             keep("clip", checked_clip(own["clip"]))
+        if own.get("topology") is not None:
+            keep("topology", Graph.of(own["topology"]))
+        if "failures" in own:
+            keep("failures", failures(own["failures"]))
+        if getattr(self, "topology", None) == Graph.complete() and getattr(self, "failures", None) is None:
+            keep("topology", None)  # this is what a server does
+        if own.get("topology") is not None and isinstance(own.get("clip"), AdaptiveClip):
+            remedy = "a server adds up the counts that clipping adapts by, and on a graph is none; give a number"
+            raise ArgumentError("clip", own["clip"], remedy)
+        if getattr(self, "failures", None) is not None and getattr(self, "topology", None) is None:
+            raise ArgumentError("failures", own["failures"], 'links are those of a graph; give topology="ring"')
         if "local_steps" in own:
             remedy = "give a whole number ≥ 1"
             keep(
@@ -178,11 +206,23 @@ class Method(Extensible):
             EDITIONS * PLANS if planned or isinstance(getattr(self, "clip", None), AdaptiveClip) else 0
         )
 
+    @property
+    def graph(self) -> Graph | None:
+        """Whose messages workers mix; None where a server is between all."""
+        found: Graph | None = getattr(self, "topology", None)
+        return found
+
+    def __repr__(self) -> str:
+        """As it is called; what came later goes unsaid where it is not given."""
+        given = {one.name: getattr(self, one.name) for one in fields(self)}
+        said = [f"{name}={value!r}" for name, value in given.items() if value is not None or name not in UNSAID]
+        return f"{type(self).__qualname__}({', '.join(said)})"
+
     @classmethod
     def names(cls) -> Names:
         """What its formulas find in `self` and in `run`."""
         numbers = tuple(name for name in cls.fields().numbers if name not in NO_NUMBERS)
-        return Names(numbers, cls.of_rounds, cls.of_workers, cls.workers, cls.server)
+        return Names(numbers, cls.of_rounds, cls.of_workers, cls.workers, cls.server, cls.mixed)
 
     @classmethod
     def does(cls) -> int:
@@ -300,6 +340,7 @@ class Method(Extensible):
         run = SimpleNamespace(
             **kept,
             **{name: np.ones((TRIED_WORKERS, runs)) for name in self.of_workers},
+            links=TRIED_LINKS,
             noisy=rng.uniform(0.5, 1.5, of_workers[1:]),
             n=TRIED_WORKERS,
             d=TRIED_COORDINATES,
@@ -314,11 +355,12 @@ class Method(Extensible):
         )
         before = {name: array.copy() for name, array in kept.items()}
         with said_of(type(self)), np.errstate(all="ignore"):
-            for act, given in (("aim", ()), ("start", (1,)), ("take", (1, 0)), ("serve", ()), ("receive", (1,))):
-                if getattr(type(self), act)(me, run, *given) is not None:
+            given = {"start": (1,), "take": (1, 0), "receive": (1,), "tell": (1,)}
+            for act in ("aim", "start", "take", "serve", "receive", "tell"):
+                if getattr(type(self), act)(me, run, *given.get(act, ())) is not None:
                     raise ExtensionError(type(self), f"{act} returns a value, which nobody takes; store() it")
             type(self).message(me, run, 1, 0)
-        if all(np.array_equal(before[name], kept[name]) for name in self.server):
+        if self.graph is None and all(np.array_equal(before[name], kept[name]) for name in self.server):
             raise ExtensionError(type(self), "serve changes nothing of what the server keeps; store() its result")
         g = program.problem.regularizer
         if self.proximal and not tried.used and not g.smooth:
@@ -344,6 +386,9 @@ class Method(Extensible):
     def aim(self, run: Any) -> None:
         """Nothing to prepare."""
 
+    def tell(self, run: Any, i: Any) -> None:
+        """All are told the same."""
+
     # The audit.
     def read_back(self, program: Program, worker: int, start: Array, view: View) -> Iterator[Found]:
         """Of every release, where the gradient was taken and what was released, by what the server saw.
@@ -354,6 +399,8 @@ class Method(Extensible):
         """
         if not self.inherits("message"):
             raise NotImplementedError(f"{type(self).__name__} sends messages of its own, and has no read_back of them")
+        if self.graph is not None:
+            raise NotImplementedError(f"{type(self).__name__} mixes neighbours' messages, and has no read_back of them")
         if self.coins or (self.point in self.server and self.point != self.sends):
             raise NotImplementedError(f"{type(self).__name__} aims by more than it sends, and has no read_back of it")
         me, run = self._replayed(program, worker, start, len(view.messages))
@@ -402,7 +449,7 @@ class Method(Extensible):
 @cache  # grids have many methods of a class
 def _check_class(cls: Any) -> None:
     """Refuse a class whose parts contradict each other."""
-    for name in ("workers", "server", "begin", "of_workers", "of_rounds"):
+    for name in ("workers", "server", "begin", "of_workers", "of_rounds", "mixed"):
         if not isinstance(getattr(cls, name), tuple):
             raise ExtensionError(cls, f"{name} = {getattr(cls, name)!r} must be a tuple of names, such as ('a',)")
     for name, arguments in ARGUMENTS.items():
@@ -415,8 +462,15 @@ def _check_class(cls: Any) -> None:
     for name in (*cls.begin, *(cls.checkpoint or ()), cls.point, cls.answer, cls.sends, cls.checked or cls.sends):
         if name not in kept:
             raise ExtensionError(cls, f"{name!r} is kept by nobody; name it in workers or server, which have {kept}")
-    if cls.sends not in cls.server or (cls.checked or cls.sends) not in cls.server:
+    if cls.sends not in cls.server:
         raise ExtensionError(cls, f"the server cannot send {cls.sends!r}, which is not in server = {cls.server}")
+    for name in cls.mixed:
+        if name not in cls.workers:
+            raise ExtensionError(cls, f"{name!r} is kept by no worker; name it in workers, which has {cls.workers}")
+        if name in (*cls.begin, *(cls.checkpoint or ()), cls.point, cls.answer, cls.checked):
+            raise ExtensionError(cls, f"{name!r} is mixed: it is of one round, and nothing can begin or be kept there")
+    if cls.mixed and cls.checkpoint is None:
+        raise ExtensionError(cls, "say in checkpoint what a run needs to go on after a round: not what is mixed")
     for names in ((*kept, *known), (*cls.names().numbers, *cls.of_rounds)):
         twice = [name for name in names if names.count(name) > 1]
         if twice:

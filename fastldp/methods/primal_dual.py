@@ -52,7 +52,7 @@ Array = NDArray[np.float64]
 ALLOCATIONS = ("dynamic", "static", "planned")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PrimalDual(Method):
     """The paper's Algorithm 1.
 
@@ -70,6 +70,11 @@ class PrimalDual(Method):
     clip : float, str or AdaptiveClip, optional
         C, the norm each sample's gradient is clipped to; or how it adapts, ``"adaptive"`` for `AdaptiveClip()`; the
         problem's bound where it is not given.
+    topology : str, Graph, networkx graph or sparse matrix, optional
+        Whose messages workers mix, where there is no server: ``"ring"``, ``"grid"``, ``"star"``,
+        ``"random:DEGREE:SEED"`` or what `Graph` has; ``"complete"`` is what a server does.
+    failures : float, optional
+        The share of links of a graph that are missing in a round, each by a coin of its own.
 
     Examples
     --------
@@ -93,6 +98,8 @@ class PrimalDual(Method):
     allocation: str | ArrayLike | Plan = "dynamic"
     prior: Prior | str | None = None
     clip: float | str | AdaptiveClip | None = None
+    topology: Any = None
+    failures: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -172,14 +179,15 @@ class PrimalDual(Method):
     def outline(self, terms: Terms, rounds: int) -> Outline:
         problem = terms.problem
         terms.refuse_beyond_memory(rounds)
+        kernels = self._in_kernels
         if not terms.private:
             if not isinstance(self.allocation, str):
                 raise ArgumentError("allocation", self.allocation, "variances need a budget= to be held against")
             refuse_without_budget(self.step)
-            program = Program(self, problem, rounds, self._step(problem))
+            program = Program(kernels, problem, rounds, self._step(problem))
             check_clip(program)
             return noiseless(program)
-        program = Program(self, problem, rounds, 1.0)
+        program = Program(kernels, problem, rounds, 1.0)
         check_clip(program)
         clip, (bound, source), divisors = program.adaptive, program.bounding(problem), problem.divisors
         calibration = terms.calibration(bound, divisors, rounds, clip)
@@ -231,6 +239,15 @@ class PrimalDual(Method):
         given = not isinstance(self.allocation, str | Plan)
         factors = np.ones(problem.n) if given else calibration.factors if plan is None else plan.factors
         return Outline(program, terms.sampler_spoils(rounds), factors, complete)
+
+    @property
+    def _in_kernels(self) -> PrimalDual:
+        """What workers and server do, as kernels know it: on a graph it is something else."""
+        if self.topology is None:
+            return self
+        from fastldp.methods.gossip import PrimalDualOnGraph  # a class of this one
+
+        return PrimalDualOnGraph.of(self)
 
     def _allocation_name(self) -> str:
         if isinstance(self.allocation, Plan):

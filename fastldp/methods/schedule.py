@@ -32,6 +32,7 @@ from fastldp.privacy.allocation import LARGEST_VARIANCE, LARGEST_VARIANCES, fact
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.ledger import ADAPTIVE, Ledger, Sensitivity
 from fastldp.problems.composite import LARGEST_THRESHOLD, Composite, threshold
+from fastldp.topology import Mixing
 
 if TYPE_CHECKING:
     from fastldp.methods.base import Method
@@ -90,7 +91,19 @@ class Program:
         """What programs must have in common to share a block."""
         # Ours divide releases by nothing that is a parameter.
         own = b"" if is_ours(type(self.method)) else self.method.divisors(self.problem).tobytes()
-        return type(self.method), self.local_steps, self.warm_start, self.adaptive is not None, own
+        # Workers of a block have the same neighbours.
+        graph = self.method.graph, self.failures > 0
+        return type(self.method), self.local_steps, self.warm_start, self.adaptive is not None, own, graph
+
+    @cached_property
+    def mixing(self) -> Mixing | None:
+        """Who mixes whose messages, and how; None where a server is between all."""
+        return None if self.method.graph is None else self.method.graph.mixing(self.problem.n)
+
+    @property
+    def failures(self) -> float:
+        """The share of links that are missing in a round."""
+        return float(getattr(self.method, "failures", None) or 0)
 
     def releases(self, rounds: int) -> int:
         """How many noisy gradients a worker releases in so many rounds."""
@@ -340,6 +353,7 @@ def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
 
 def check_clip(program: Program) -> None:
     """Refuse a threshold that this precision does not hold, or rounds that are fewer than one count."""
+    _ = program.mixing  # and a graph of other workers
     if isinstance(program.clip, AdaptiveClip):
         program.clip.counted(program.rounds)
     elif program.clip is not None:

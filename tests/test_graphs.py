@@ -1,0 +1,368 @@
+"""Workers on a graph in place of a server: against the oracle with W written out, and the same bits however cut."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+
+import cases
+import fastldp as fl
+import naive
+from fastldp.engine import block, driving, layouts, recording
+from fastldp.engine.runs import Lane, Runs
+from fastldp.errors import ArgumentError, UnknownNameError
+from fastldp.kernels.chacha import key_of
+
+BUDGET = fl.Budget(1.0, 1e-4)
+SIZES = (5, 14, 9, 7, 11, 6, 8)
+# How a run can be executed: alone with its samples in the lanes, or in run lanes, on one thread or more.
+PATHS = {"alone": (1, 1), "alone, two threads": (1, 2), "lanes": (3, 1), "two lines of lanes": (11, 2)}
+
+
+def links(name: str, n: int) -> list[tuple[int, int]]:
+    """Those of the graphs that have a rule."""
+    if name == "complete":
+        return [(i, k) for i in range(n) for k in range(i + 1, n)]
+    if name == "ring":
+        return sorted({(min(i, (i + 1) % n), max(i, (i + 1) % n)) for i in range(n)} - {(0, 0)})
+    if name == "star":
+        return [(0, k) for k in range(1, n)]
+    width = int(np.ceil(np.sqrt(n)))
+    places = {divmod(i, width): i for i in range(n)}
+    beside = [(i, places.get((row, column + 1))) for (row, column), i in places.items()]
+    below = [(i, places.get((row + 1, column))) for (row, column), i in places.items()]
+    return sorted((i, k) for i, k in beside + below if k is not None)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 9, 20])
+@pytest.mark.parametrize("name", ["complete", "ring", "grid", "star"])
+def test_named_graphs_have_the_oracles_weights(name: str, n: int) -> None:
+    W = fl.Graph.of(name).matrix(n).toarray()
+    np.testing.assert_allclose(W, naive.metropolis(n, links(name, n)), rtol=0, atol=1e-15)
+    assert W.min() >= 0
+    np.testing.assert_array_equal(W, W.T)
+    np.testing.assert_allclose(W.sum(axis=0), 1.0, rtol=0, atol=1e-14)
+    if name == "complete":
+        np.testing.assert_allclose(W, np.full((n, n), 1 / n), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize(("n", "degree"), [(9, 2), (10, 3), (6, 4), (7, 6), (30, 8), (300, 5)])
+def test_random_graphs_have_their_degree_and_are_connected(n: int, degree: int) -> None:
+    graphs = [fl.Graph.random(degree, seed) for seed in range(5)]
+    for graph in graphs:
+        pairs = graph.pairs(n)
+        assert (np.bincount(pairs.ravel(), minlength=n) == degree).all()
+        assert (pairs[:, 0] < pairs[:, 1]).all()
+        assert len(np.unique(pairs, axis=0)) == len(pairs) == n * degree // 2
+        reached = np.linalg.matrix_power(graph.matrix(n).toarray(), n)
+        assert reached.min() > 0
+    np.testing.assert_array_equal(graphs[0].pairs(n), fl.Graph.of(f"random:{degree}").pairs(n))
+    if degree < n - 1:
+        assert len({graph.pairs(n).tobytes() for graph in graphs}) > 1
+
+
+def test_random_links_are_drawn_alike_for_ever() -> None:
+    """Results of a seed can be made again: the draw is part of what a version promises."""
+    found = fl.Graph.of("random:3:5").pairs(8).tolist()
+    assert found == [[0, 3], [0, 6], [0, 7], [1, 2], [1, 4], [1, 6], [2, 4], [2, 5], [3, 5], [3, 7], [4, 5], [6, 7]]
+
+
+class Networkx:
+    """What of a networkx graph is looked at."""
+
+    def __init__(self, nodes: list[Any], edges: list[tuple[Any, Any]], *, directed: bool = False) -> None:
+        self.nodes, self._edges, self._directed = nodes, edges, directed
+
+    def edges(self) -> list[tuple[Any, Any]]:
+        return self._edges
+
+    def is_directed(self) -> bool:
+        return self._directed
+
+
+def test_graphs_of_ones_own() -> None:
+    n = len(SIZES)
+    W = naive.metropolis(n, links("grid", n))
+    lazy = (np.eye(n) + W) / 2
+    for given in (lazy, sparse.csr_array(lazy), sparse.coo_matrix(lazy)):
+        np.testing.assert_allclose(fl.Graph.of(given).matrix(n).toarray(), lazy, rtol=0, atol=1e-15)
+    assert fl.Graph.of(lazy) == fl.Graph.of(sparse.csr_array(lazy)) != fl.Graph.of(W)
+    numbered = Networkx([*range(n)][::-1], [(k, i) for i, k in links("grid", n)])
+    named = Networkx([*"abcdefg"], [("abcdefg"[i], "abcdefg"[k]) for i, k in links("grid", n)] + [("b", "b")])
+    for graph in (numbered, named):
+        np.testing.assert_allclose(fl.Graph.of(graph).matrix(n).toarray(), W, rtol=0, atol=1e-15)
+    assert repr(fl.Graph.of(W)) == "<Graph of 7 workers, 8 links>"
+
+
+SKEWED = np.array([[0.5, 0.5, 0.0], [0.25, 0.5, 0.25], [0.0, 0.5, 0.5]])
+APART = np.kron(np.eye(2), np.full((2, 2), 0.5))
+
+
+@pytest.mark.parametrize(
+    ("topology", "told"),
+    [
+        ("rign", "ring"),
+        ("random", "DEGREE"),
+        ("random:x", "DEGREE"),
+        ("ring:3", "DEGREE"),
+        ("random:1", "≥ 2"),
+        ("random:4:-1", "≥ 0"),
+        (7, "networkx"),
+        (SKEWED, r"W\[0, 1\] = 0.5 and W\[1, 0\] = 0.25"),
+        (APART, "from worker 0 to worker 2"),
+        (np.full((3, 3), 0.25), "row 0 to 0.75"),
+        (np.array([[1.5, -0.5], [-0.5, 1.5]]), "≥ 0"),
+        (np.ones((2, 3)) / 3, "row and a column"),
+        (np.full((2, 2), np.nan), "finite"),
+        (Networkx([0, 1], [(0, 1)], directed=True), "to_undirected"),
+        (Networkx([0, 1, 2], [(0, 1)]), "worker 2"),
+        (Networkx([], []), "no nodes"),
+    ],
+)
+def test_what_is_no_graph_is_refused(topology: Any, told: str) -> None:
+    with pytest.raises((ArgumentError, UnknownNameError), match=told):
+        fl.PrimalDual(topology=topology)
+
+
+@pytest.mark.parametrize(
+    ("given", "workers", "told"),
+    [
+        ({"topology": "random:9"}, 7, "at most 6 neighbours"),
+        ({"topology": "random:3"}, 7, "odd"),
+        ({"topology": naive.metropolis(3, [(0, 1), (1, 2)])}, 7, "of 3 workers"),
+        ({"topology": "ring", "failures": 1.0}, 7, "below 1"),
+        ({"failures": 0.1}, 7, 'topology="ring"'),
+        ({"topology": "ring", "clip": "adaptive"}, 7, "counts"),
+    ],
+)
+def test_what_no_run_can_have_is_refused_before_it(given: dict[str, Any], workers: int, told: str) -> None:
+    problem = cases.make("box_l1", sizes=SIZES[:workers]).problem
+    for budget in (BUDGET, None):
+        with pytest.raises(ArgumentError, match=told):
+            fl.solve(problem, budget, rounds=3, algorithm=fl.PrimalDual(**given))
+
+
+def test_parameters_say_what_is_given() -> None:
+    assert repr(fl.PrimalDual(topology="complete")) == repr(fl.PrimalDual())
+    assert "topology" not in repr(fl.PrimalDual())
+    method = fl.PrimalDual(topology="random:4", failures=0.1)
+    assert repr(method).endswith("topology=Graph.random(degree=4, seed=0), failures=0.1)")
+    assert fl.PrimalDual(topology="ring", failures=0).failures is None
+    assert fl.PrimalDual(topology="complete", failures=0.5).topology == fl.Graph.complete()
+
+
+def mixed(case: cases.Case, run: fl.Solution, W: NDArray[Any], failures: float = 0.0) -> naive.Mixed:
+    """The oracle's, of the last repetition."""
+    deviations = np.zeros((case.problem.n, int(run.rounds[-1])))
+    if run.ledger is not None:
+        deviations = np.broadcast_to(np.sqrt(run.ledger.variances), deviations.shape)
+    x0 = case.problem.regularizer.prox(np.zeros(case.problem.d), 0.0)
+    given = case.shards, case.loss, case.l2, case.g, x0, case.problem.step_limit, deviations, W, 4, len(run.x) - 1
+    return naive.gossip(*given, case.problem.dtype == "float64", weighting=case.weighting, failures=failures)
+
+
+@cases.tiny_shards
+@pytest.mark.parametrize("path", sorted(PATHS))
+@pytest.mark.parametrize(
+    ("topology", "failures", "layout", "name", "weighting"),
+    [
+        ("ring", None, "dense", "box_l1", "uniform"),
+        ("grid", 0.4, "csr", "l1_ball", "rows"),
+        ("star", None, "csr", "zero", "rows"),
+        ("complete", 0.7, "dense", "box_l1", "uniform"),
+        ("random:4:3", 0.1, "dense", "box_l1", "uniform"),
+    ],
+)
+def test_every_path_is_the_oracles(
+    topology: str,
+    failures: float | None,
+    layout: str,
+    name: str,
+    weighting: str,
+    path: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
+    repetitions, threads = PATHS[path]
+    case = cases.make(name, layout=layout, sizes=SIZES, weighting=weighting)
+    n, worker = case.problem.n, 2
+    run = fl.solve(
+        case.problem,
+        BUDGET,
+        rounds=19,
+        algorithm=fl.PrimalDual(topology=topology, failures=failures),
+        repetitions=repetitions,
+        seed=4,
+        common_noise=True,
+        n_jobs=threads,
+        record=[fl.Messages(worker), fl.Every(5)],
+    )
+    given = fl.Graph.of(topology).pairs(n).tolist() if "random" in topology else links(topology, n)
+    history = mixed(case, run, naive.metropolis(n, [(i, k) for i, k in given]), failures or 0.0)
+    scale = np.abs(history.x).max()
+    np.testing.assert_allclose(run.workers[-1], history.x[-1], rtol=1e-12, atol=1e-12 * scale)
+    assert run.messages is not None
+    assert run.broadcasts is not None
+    size = np.abs(history.messages).max()
+    np.testing.assert_allclose(run.messages[-1], history.messages[:, worker], rtol=0, atol=1e-12 * size)
+    np.testing.assert_allclose(run.broadcasts[-1], history.heard[:, worker], rtol=0, atol=1e-12 * size)
+    np.testing.assert_allclose(run.consensus[-1, -1], naive.consensus(history.x[-1]), rtol=1e-9)
+
+
+@pytest.mark.parametrize("topology", ["complete", "ring", "grid", "star", "random:4:1"])
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize("failures", [None, pytest.param(0.3, marks=pytest.mark.thorough)])
+def test_without_noise_every_graph_comes_to_the_optimum(topology: str, lazy: bool, failures: float | None) -> None:
+    problem = cases.make("box_l1", sizes=(12,) * 9, l2=1.0).problem
+    graph: Any = fl.Graph.of(topology)
+    if lazy:
+        graph = (sparse.eye_array(9) + graph.matrix(9)) / 2
+    run = fl.solve(problem, rounds=6000, algorithm=fl.PrimalDual(topology=graph, failures=failures), record=fl.Final())
+    assert run.optimality[0, -1] < 1e-20
+    assert run.consensus[0, -1] < 1e-20
+
+
+def test_the_complete_graph_is_a_server_bit_by_bit_or_up_to_rounding() -> None:
+    problem = cases.make("box_l1").problem
+    common: dict[str, Any] = {"rounds": 40, "repetitions": 2, "seed": 4}
+    server = fl.solve(problem, BUDGET, **common)
+    named = fl.solve(problem, BUDGET, algorithm=fl.PrimalDual(topology="complete"), **common)
+    np.testing.assert_array_equal(server.workers, named.workers)
+    # With links that may be missing it goes over the links of a graph, and nearly none ever is.
+    over_links = fl.PrimalDual(topology="complete", failures=1e-9)
+    common |= {"common_noise": True}
+    server, linked = (fl.solve(problem, BUDGET, algorithm=method, **common) for method in (fl.PrimalDual(), over_links))
+    np.testing.assert_allclose(linked.workers, server.workers, rtol=1e-11, atol=1e-11)
+    assert not np.array_equal(linked.workers, server.workers)
+
+
+def some_runs(problem: fl.Problem, *, failing: bool) -> list[Runs]:
+    """On one graph, of other steps, horizons, seeds and shares of failures."""
+    found = []
+    for k in range(11):
+        method = fl.PrimalDual(step=0.05 + 0.01 * k, topology="random:4", failures=0.05 * (k + 1) if failing else None)
+        schedule = method.schedule(problem, fl.Budget(0.5 + k, 1e-4), 20 + 13 * (k % 5))
+        timetable = recording.timetable(fl.Every(3 + k), schedule.deviations.size, problem.n)
+        x0 = np.full(problem.d, 0.01 * k)
+        found.append(Runs(problem, schedule, x0, key_of(k, 0)[None], timetable, problem.optimum()))
+    return found
+
+
+def results(runs: list[Runs]) -> list[tuple[Any, ...]]:
+    return [(run.workers.copy(), run.means.copy(), run.consensus.copy(), run.distance.copy()) for run in runs]
+
+
+@cases.tiny_shards
+@pytest.mark.parametrize("failing", [False, True])
+def test_a_run_has_the_same_bits_in_any_company(failing: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = cases.make("box_l1", sizes=SIZES).problem
+
+    def execute(runs: list[Runs], n_jobs: int) -> list[tuple[Any, ...]]:
+        driving.execute(problem, runs, n_jobs=n_jobs, advanced=lambda count: None, stop=threading.Event())
+        return results(runs)
+
+    together = execute(some_runs(problem, failing=failing), 1)
+    monkeypatch.setattr(driving, "SEGMENT_NANOSECONDS", 18_500)  # some rounds
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
+    spread = execute(list(reversed(some_runs(problem, failing=failing))), 2)[::-1]
+    lonely = []
+    for run in some_runs(problem, failing=failing):
+        single = block.Block(layouts.samples_in_lanes(run.problem, 1), [Lane(run, 0)])
+        for end in single.ends(4):
+            single.advance(end, threads=2)
+        lonely += results([run])
+    for one, two, three in zip(together, spread, lonely, strict=True):
+        for a, b, c in zip(one, two, three, strict=True):
+            np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(a, c)
+
+
+def test_only_runs_of_one_graph_share_blocks() -> None:
+    problem = cases.make("box_l1", sizes=SIZES).problem
+    lazy = (sparse.eye_array(7) + fl.Graph.ring().matrix(7)) / 2
+    methods = [fl.PrimalDual(), fl.PrimalDual(topology="complete")]
+    methods += [fl.PrimalDual(topology=one) for one in ("ring", "star", "random:2:0", "random:2:1", lazy)]
+    methods += [fl.PrimalDual(topology="ring", failures=share) for share in (0.1, 0.2)]
+    methods += [fl.PrimalDual(step=0.1, topology="ring")]
+    kinds = [method.schedule(problem, BUDGET, 9).program.kind for method in methods]
+    assert len({*kinds}) == 7
+    assert kinds[0] == kinds[1]
+    assert kinds[2] == kinds[-1]
+    assert kinds[-3] == kinds[-2]
+
+
+@cases.tiny_shards
+def test_a_run_goes_on_from_its_checkpoint() -> None:
+    """After odd and even rounds: what neighbours read lies in turns."""
+    problem = cases.make("box_l1", sizes=SIZES).problem
+    method = fl.PrimalDual(topology="grid", failures=0.3)
+    schedule, timetable = method.schedule(problem, BUDGET, 30), recording.timetable(fl.Every(7), 30, problem.n)
+
+    def fresh() -> tuple[Runs, block.Block]:
+        key = np.stack([key_of(3, repetition) for repetition in range(3)])
+        runs = Runs(problem, schedule, np.zeros(problem.d), key, timetable, problem.optimum())
+        return runs, block.Block(layouts.samples_in_rows(problem), [Lane(runs, k) for k in range(3)])
+
+    whole, laid = fresh()
+    laid.advance(30)
+    for cut in (1, 8, 13):
+        first, begun = fresh()
+        begun.advance(cut)
+        second, rest = fresh()
+        rest.carry_on(cut, begun.memories([0, 1, 2]))
+        rest.advance(30)
+        np.testing.assert_array_equal(second.workers, whole.workers)
+        kept = timetable.rounds > cut
+        np.testing.assert_array_equal(second.means[:, kept], whole.means[:, kept])
+        np.testing.assert_array_equal(first.means[:, ~kept], whole.means[:, ~kept])
+
+
+@pytest.mark.filterwarnings("ignore::fastldp.errors.StepWarning")
+def test_a_run_that_diverges_is_told_at_the_same_round_however_cut() -> None:
+    problem = cases.make("zero", sizes=SIZES).problem
+    schedule = fl.PrimalDual(topology="ring", step=1e30, allocation="static").schedule(problem, BUDGET, 60)
+    timetable = recording.timetable(fl.Every(60), 60, problem.n)
+    failed = set()
+    for ends in ([60], list(range(1, 61)), [5, 9, 60]):
+        runs = Runs(problem, schedule, np.zeros(problem.d), key_of(3, 0)[None], timetable, problem.optimum())
+        laid = block.Block(layouts.samples_in_rows(problem), [Lane(runs, 0)])
+        for end in ends:
+            if not laid.over:
+                laid.advance(end)
+        laid.close()
+        failed.add(int(runs.failed[0]))
+    assert len(failed) == 1
+    assert 0 < failed.pop() < 60
+
+
+def test_links_fail_as_often_as_is_said_and_each_by_itself() -> None:
+    """Of 90 links in 300 rounds, at both ends at once."""
+    problem = cases.make("zero", sizes=(3,) * 10).problem
+    method = fl.PrimalDual(topology="complete", failures=0.3)
+    schedule = method.schedule(problem, None, 300)
+    timetable = recording.timetable(fl.Final(), 300, problem.n)
+    key = np.stack([key_of(3, repetition) for repetition in range(2)])
+    runs = Runs(problem, schedule, np.zeros(problem.d), key, timetable, problem.optimum())
+    laid = block.Block(layouts.samples_in_rows(problem), [Lane(runs, k) for k in range(2)])
+    there = []
+    for end in range(1, 301):
+        laid.advance(end)
+        there.append(laid.method.links.there[:, :2].copy())
+    found = np.array(there)  # rounds, links, runs
+    assert set(np.unique(found)) == {0.0, 1.0}
+    missing = 1 - found
+    n = missing[..., 0].size
+    for run in range(2):
+        assert abs(missing[..., run].mean() - 0.3) < 5 * np.sqrt(0.21 / n)
+    # Between runs, rounds and links they are as independent as coins are.
+    centred = missing - 0.3
+    for a, b in (
+        (centred[..., 0], centred[..., 1]),
+        (centred[1:, :, 0], centred[:-1, :, 0]),
+        (centred[:, 1:, 0], centred[:, :-1, 0]),
+        (centred[:, 16:, 0], centred[:, :-16, 0]),
+    ):
+        assert abs((a * b).sum()) < 5 * 0.21 * np.sqrt(a.size)

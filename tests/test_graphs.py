@@ -1,6 +1,7 @@
 """Workers on a graph in place of a server: against the oracle with W written out, and the same bits however cut."""
 
 import threading
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
+from fastldp import lanes
 from fastldp.engine import block, driving, layouts, recording
 from fastldp.engine.runs import Lane, Runs
 from fastldp.errors import ArgumentError, UnknownNameError
@@ -152,6 +154,13 @@ def test_parameters_say_what_is_given() -> None:
     assert repr(method).endswith("topology=Graph.random(degree=4, seed=0), failures=0.1)")
     assert fl.PrimalDual(topology="ring", failures=0).failures is None
     assert fl.PrimalDual(topology="complete", failures=0.5).topology == fl.Graph.complete()
+
+
+def test_what_rounding_takes_of_a_sum_is_exact() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 1000)) * 2.0 ** rng.integers(-60, 60, (2, 1000))
+    for total, lost, x, y in zip(*lanes.two_sum(a, b), a, b, strict=True):
+        assert Fraction(total) + Fraction(lost) == Fraction(x) + Fraction(y)
 
 
 def mixed(case: cases.Case, run: fl.Solution, W: NDArray[Any], failures: float = 0.0) -> naive.Mixed:

@@ -10,6 +10,7 @@ from fastldp import datasets, errors, lanes, privacy, theory
 from fastldp.auditing import Audit, audit
 from fastldp.engine.recording import Every, Final, Messages
 from fastldp.errors import FastLDPError
+from fastldp.grids import grid
 from fastldp.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
 from fastldp.methods import ISRLDP, AdaptiveClip, DPFedAvg, DPScaffNew, DPScaffold, LDPFedEXP, Method, PrimalDual
 from fastldp.planning import Facts, Plan, Prior, plan
@@ -20,11 +21,11 @@ from fastldp.regularizers import L1, Box, BoxL1, GroupL2, L1Ball, L2Ball, Regula
 from fastldp.solution import Outcome, Solution, Status, load
 from fastldp.solve import solve
 from fastldp.topology import Graph
-from fastldp.tuning import Tuned, grid, tune
+from fastldp.tuning import Tuned, tune
 
 if TYPE_CHECKING:
     from fastldp import federation, reporting, sweeping, verifying
-    from fastldp.sweeping import results, sweep
+    from fastldp.sweeping import Sweep, results, sweep
     from fastldp.verifying import verify
 
 try:
@@ -34,7 +35,7 @@ except _NotInstalled:  # imported from a checkout
 
 
 # By the module they come from.
-LATER = {"sweep": "sweeping", "results": "sweeping", "sweeping": "sweeping"}
+LATER = {"sweep": "sweeping", "Sweep": "sweeping", "results": "sweeping", "sweeping": "sweeping"}
 LATER |= {"verify": "verifying", "verifying": "verifying", "reporting": "reporting", "federation": "federation"}
 
 
@@ -84,6 +85,7 @@ __all__ = [
     "Solution",
     "Squared",
     "Status",
+    "Sweep",
     "Tuned",
     "Zero",
     "audit",

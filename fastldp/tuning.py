@@ -88,31 +88,6 @@ class Tuned:
         return "\n".join(lines)
 
 
-def grid(kind: type[Any], **values: Any) -> list[Any]:
-    """Every combination of the values given, as instances of a method; what is not a list is the same in all.
-
-    Parameters
-    ----------
-    kind : type
-        The class of the method, as `ISRLDP`.
-    **values : list or value
-        Of each parameter, all to be tried, or one.
-
-    Returns
-    -------
-    list
-        The methods, in the order of the lists.
-
-    Examples
-    --------
-    >>> from fastldp import ISRLDP
-    >>> grid(ISRLDP, step=[0.1, 1.0], clip=[0.5, None], tail_average=5)[1]
-    ISRLDP(step=0.1, clip=None, accelerated=False, tail_average=5, prior=None)
-    """
-    listed = [value if isinstance(value, list | tuple | np.ndarray) else [value] for value in values.values()]
-    return [kind(**dict(zip(values, chosen, strict=True))) for chosen in itertools.product(*listed)]
-
-
 def tune(
     problem: Composite,
     budget: Budget | None,

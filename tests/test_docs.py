@@ -18,9 +18,8 @@ import readme
 import results
 import speed
 from compare_bench import BASELINE
-from fastldp.sweeping import making
-from fastldp.sweeping import spec as specs
-from fastldp.sweeping.sources import Source
+from fastldp.sweeping import keys, making
+from fastldp.sweeping.toml import DATA_KEYS
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -136,8 +135,8 @@ def test_the_pages_of_sweeps_run(
 
 def test_the_page_of_specifications_has_every_key() -> None:
     text = (Path(fastldp.__file__).parent / "sweeping" / "SPEC.md").read_text(encoding="utf-8")
-    kinds = [kind.keys for kind in specs.KINDS.values()]
-    tables = (specs.ROOT_KEYS[:4], Source.KEYS, *kinds, specs.BUDGET_KEYS, specs.RECORD_KEYS)
+    kinds = [kind.keys for kind in keys.KINDS.values()]
+    tables = (keys.ROOT_KEYS[:4], DATA_KEYS, *kinds, keys.BUDGET_KEYS, keys.RECORD_KEYS, keys.METHOD_KEYS)
     parameters = {field.name for kind in making.METHODS.values() for field in dataclasses.fields(kind)}
     for key in {key for table in tables for key in table} | parameters | {*making.METHODS} | {*making.REGULARIZERS}:
         assert re.search(rf"`\"?{key}\"?`", text), key

@@ -18,7 +18,7 @@ from fastldp.engine.block import Block
 from fastldp.noise import Noise
 from fastldp.reproduction import EXPERIMENTS, choosing, experiment, fig3, table1, verdicts
 from fastldp.reproduction.series import Series
-from fastldp.sweeping import spec
+from fastldp.sweeping import keys, spec
 
 RECIPES = sorted(path.name for path in (files("fastldp.reproduction") / "recipes").iterdir())
 
@@ -432,7 +432,7 @@ def test_what_choices_were_made_from_is_told_with_a_digest(tmp_path: Path) -> No
         sweeps.run(sweeps.spec(seed=seed), tmp_path / f"{name}.h5")
         found = fl.results(tmp_path / f"{name}.h5")
         told.append(tomllib.loads(choosing.tuning_table("trials.h5", found, ['step = "0.3"']))["tuning"])
-    assert told[0].keys() == {*spec.TUNING_KEYS}
+    assert told[0].keys() == {*keys.TUNING_KEYS}
     assert told[0]["runs"] == 12
     assert told[0]["grid"] == ["step: 0.1, 0.3", "rounds: 30, 50"]
     assert told[0]["edges"] == ['step = "0.3"']

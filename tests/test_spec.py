@@ -447,7 +447,10 @@ def test_a_setting_takes_less_than_a_kilobyte() -> None:
             sweeps.spec('name = "DPFedAvg"'),
             r"method\.name: step = None: not given; DPFedAvg needs step and local_steps;",
         ),
-        (sweeps.spec(problem='regularizer = "L2Ball"'), r"regularizer: radius = None: not given; L2Ball needs radius$"),
+        (
+            sweeps.spec(problem='regularizer = "L2Ball"'),
+            r"regularizer: regularizer.radius = None: not given; L2Ball needs radius$",
+        ),
         (sweeps.spec(rounds="1000000000000"), r"line 1, rounds: rounds = 1000000000000: .* from 1 to 4,294,967,295, a"),
     ],
 )

@@ -15,13 +15,14 @@ from fastldp.datasets.dataset import Dataset, two_classes
 from fastldp.datasets.files import MISSING
 from fastldp.datasets.generated import STAND_INS
 from fastldp.datasets.testing import hold_out, read_test_file
+from fastldp.grids import made, parameters_of
 from fastldp.kernels.formulas import is_ours
 from fastldp.losses import SIGNS, Loss
 from fastldp.methods import ALLOCATIONS
 from fastldp.privacy.ledger import ADAPTIVE
 from fastldp.problems.linear import HALF
 from fastldp.problems.weighting import UNIFORM, WEIGHTINGS
-from fastldp.sweeping.making import LOSSES, METHODS, PARTS, REGULARIZERS, kind_of, made, parameters_of
+from fastldp.sweeping.making import LOSSES, METHODS, PARTS, REGULARIZERS, kind_of
 from fastldp.sweeping.sources import rows_of
 
 PLANNED, THEOREM, NONE = "planned", "theorem", "none"

@@ -1,8 +1,11 @@
-"""Sweeps: a specification in TOML, results in HDF5, stopped and resumed at any moment."""
+"""Sweeps: a specification in Python or TOML, results in HDF5, stopped and resumed at any moment."""
 
+from fastldp.grids import Grid
 from fastldp.sweeping.forecasting import Forecast, forecast
 from fastldp.sweeping.reading import Results, results
 from fastldp.sweeping.run import Run
 from fastldp.sweeping.runner import Report, sweep
+from fastldp.sweeping.sources import Data
+from fastldp.sweeping.specification import Sweep
 
-__all__ = ["Forecast", "Report", "Results", "Run", "forecast", "results", "sweep"]
+__all__ = ["Data", "Forecast", "Grid", "Report", "Results", "Run", "Sweep", "forecast", "results", "sweep"]

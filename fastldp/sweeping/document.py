@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fastldp.errors import ArgumentError, SpecError, shown
+from fastldp.grids import MOST_CHOICES
 
 Path = tuple[str | int, ...]
 
@@ -24,8 +25,6 @@ SPACINGS = ("linear", "log")
 QUICK_TABLES = ("data", "problem", "network")
 # More are a slip of the pen.
 MOST_VALUES = 100_000
-# Of a table; each takes some memory before anything runs.
-MOST_CHOICES = 1_000_000
 
 # Where keys stand: tomllib reads values, and errors want lines.
 _NAME = r"""(?:[\w-]+|"(?:\\.|[^"\\])*"|'[^']*')"""
@@ -76,6 +75,13 @@ class Document:
             self.refuse((name,), f"write a table [{name}], or several [[{name}]]")
         return [Table(self, (name, k), table) for k, table in enumerate(found)]
 
+    def only_table(self, name: str, what: str) -> Table:
+        """A table that there is once, or none, which is empty."""
+        first, *others = self.tables(name) or [Table(self, (name,), {})]
+        if others:
+            others[0].refuse("", f"all runs {what} in one way: write one table [{name}]")
+        return first
+
     def refuse(self, path: Path, remedy: str) -> NoReturn:
         line = nearest_line(self._lines, path)
         where = f", line {line}" if line is not None else ""
@@ -105,12 +111,16 @@ class Table:
 
     def choices(self, known: Collection[str]) -> list[dict[str, Any]]:
         """Every combination of the values of its lists and ranges."""
-        self.know(known)
-        axes = [self._axis(key, value) for key, value in self.values.items()]
-        count = math.prod(map(len, axes))
+        axes = self.axes(known)
+        count = math.prod(map(len, axes.values()))
         if count > MOST_CHOICES:
             self.refuse("", f"its lists combine to {count:,} choices, more than {MOST_CHOICES:,}; write several sweeps")
-        return [dict(zip(self.values, chosen, strict=True)) for chosen in itertools.product(*axes)]
+        return [dict(zip(axes, chosen, strict=True)) for chosen in itertools.product(*axes.values())]
+
+    def axes(self, known: Collection[str]) -> dict[str, list[Any]]:
+        """The values that each of its keys takes."""
+        self.know(known)
+        return {key: self._axis(key, value) for key, value in self.values.items()}
 
     def flag(self, key: str, *, default: bool) -> bool:
         value = self.values.get(key, default)
@@ -120,8 +130,7 @@ class Table:
 
     def axis(self, key: str, default: Any = None) -> list[Any]:
         """The values that a key takes, whatever else there is."""
-        alone = Table(self.document, self.path, {key: self.values.get(key, default)})
-        return [choice[key] for choice in alone.choices((key,))]
+        return self._axis(key, self.values.get(key, default))
 
     def _axis(self, key: str, value: Any) -> list[Any]:
         """The values one key takes; a list inside a list is one value that is an array."""

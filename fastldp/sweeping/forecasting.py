@@ -28,6 +28,7 @@ from fastldp.sweeping.backends import backend_of
 from fastldp.sweeping.runner import COMMIT_SECONDS, agenda_of, bytes_of, duration, size, told_reasons
 from fastldp.sweeping.setting import Ground
 from fastldp.sweeping.spec import Spec
+from fastldp.sweeping.specification import Sweep
 from fastldp.sweeping.store import SettingRow, Store, Stored, real_path
 from fastldp.sweeping.work import FAILED, Batch, Leg, Pending, rehearse
 
@@ -155,13 +156,13 @@ def makespan(seconds: Array, slots: int) -> float:
 
 
 def forecast(
-    spec: str | os.PathLike[str],
+    spec: str | os.PathLike[str] | Sweep,
     path: str | os.PathLike[str],
     *,
     n_jobs: int | None = None,
     retry: bool = False,
     mix: bool = False,
-    given: Mapping[str, tuple[Any, ...]] | None = None,
+    given: Mapping[str, Any] | None = None,
     quick: bool = False,
     synthetic: bool = False,
 ) -> Forecast:
@@ -169,8 +170,8 @@ def forecast(
 
     Parameters
     ----------
-    spec : path or str
-        A TOML file, or a text, as of `sweep`.
+    spec : path, str or Sweep
+        A TOML file, a text, or an object, as of `sweep`.
     path : path
         The HDF5 file, which need not be there.
     n_jobs : int, optional

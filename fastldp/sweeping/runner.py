@@ -27,6 +27,7 @@ from fastldp.sweeping.agenda import Agenda, tasks_of, wave_of
 from fastldp.sweeping.backends import Backend, backend_of
 from fastldp.sweeping.sealing import PAGES_A_PARITY
 from fastldp.sweeping.spec import Spec
+from fastldp.sweeping.specification import Sweep
 from fastldp.sweeping.store import SettingRow, Standings, Store, Stored, parts_of, real_path
 from fastldp.sweeping.work import COMPLETED, DIVERGED, FAILED, RUNNING, Batch, Leg, rehearse
 from fastldp.validation import real
@@ -111,7 +112,7 @@ class Report:
 
 
 def sweep(
-    spec: str | os.PathLike[str] | specs.Spec,
+    spec: str | os.PathLike[str] | Sweep | Spec,
     path: str | os.PathLike[str],
     *,
     backend: str = "threads",
@@ -124,7 +125,7 @@ def sweep(
     shared: bool = False,
     progress: bool = True,
     leg_seconds: float = LEG_SECONDS,
-    given: Mapping[str, tuple[Any, ...]] | None = None,
+    given: Mapping[str, Any] | None = None,
     quick: bool = False,
     synthetic: bool = False,
 ) -> Report:
@@ -132,8 +133,9 @@ def sweep(
 
     Parameters
     ----------
-    spec : path, str or Spec
-        A TOML file, or a text; its keys are in `fastldp/sweeping/SPEC.md`. Or what `sweeping.spec.read` made of one.
+    spec : path, str or Sweep
+        A TOML file, or a text; its keys are in `fastldp/sweeping/SPEC.md`. Or the same as an object, a `Sweep`, or what
+        `sweeping.spec.read` made of one.
     path : path
         The HDF5 file; made where it is not there, added to where it is.
     backend : str
@@ -158,7 +160,8 @@ def sweep(
     leg_seconds : float
         After so many seconds the state of a run that goes on is written.
     given : dict, optional
-        Data made in Python, (A, b), by the name that ``given = "..."`` has in the table [data].
+        Data made in Python, (A, b), by the name that ``given = "..."`` has in the table [data], and problems by that in
+        the table [problem].
     quick : bool
         Whether the keys of the table [quick] replace those of the same name, for a small trial.
     synthetic : bool
@@ -204,7 +207,7 @@ def sweep(
     backends.check(backend, address)
     real("leg_seconds", leg_seconds, "give a number of seconds > 0", above=0)
     began = time.perf_counter()
-    read = spec if isinstance(spec, specs.Spec) else specs.read(spec, given, quick=quick, synthetic=synthetic)
+    read = spec if isinstance(spec, Spec) else specs.read(spec, given, quick=quick, synthetic=synthetic)
     target = real_path(path)
     if not resume and (target.exists() or parts_of(target)):
         raise StoreError(f"{target}: there are results already; resume=True adds to them, or choose another file")
@@ -370,16 +373,17 @@ def _compile(spec: Spec, agenda: Agenda, stop: threading.Event) -> None:
 
 def _session(spec: Spec, backend: str, n_jobs: int | None) -> dict[str, Any]:
     """What made the runs, for whoever reads them later; each adds the machine it was made on."""
+    origin = spec.sweep.origin
     return {
         **of_code(),
         "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "backend": backend,
         "jobs": n_jobs,
         "spec": spec.text,
-        "specification": spec.name,
-        "quick": spec.quick,
-        "synthetic": spec.synthetic,
-        "tuning": spec.tuning,
+        "specification": origin.name,
+        "quick": origin.quick,
+        "synthetic": origin.synthetic,
+        "tuning": dict(spec.sweep.tuning),
     }
 
 

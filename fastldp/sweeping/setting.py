@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypedDict
@@ -15,11 +16,13 @@ from numpy.typing import NDArray
 from fastldp.engine.driving import lines_of
 from fastldp.engine.layouts import Samples, lanes_of, samples_in_lanes
 from fastldp.engine.recording import Timetable
+from fastldp.errors import ArgumentError
 from fastldp.measures import ACCURACY
 from fastldp.methods import Method, Schedule, Terms
 from fastldp.noise import Noise
 from fastldp.privacy.budget import Budget
 from fastldp.problems.composite import Composite
+from fastldp.validation import integer
 
 # What a specification has for a seed where keys are to come from the operating system.
 FROM_OS = "os"
@@ -28,6 +31,26 @@ MANY_ROUNDS = 100_000
 MOST_LONG = 4
 # Budgets that came from another process are new ones each time.
 MOST_TERMS = 64
+
+
+class Rounds(NamedTuple):
+    """Rounds to record, and how they were written: settings are known by that."""
+
+    values: tuple[int, ...]
+    written: Any
+
+    @classmethod
+    def checked(cls, values: Sequence[Any], written: Any) -> Rounds:
+        for one in values:
+            integer("rounds", one, "give rounds from 1 on, a list or a range of them", at_least=1)
+        return cls(tuple(values), written)
+
+    def within(self, rounds: int) -> list[int]:
+        """Of these the ones a horizon has; it must have one."""
+        kept = [one for one in self.values if one <= rounds]
+        if not kept:
+            raise ArgumentError("rounds", [*self.values], f"a horizon of {rounds} rounds has none of them")
+        return kept
 
 
 class Subject(NamedTuple):

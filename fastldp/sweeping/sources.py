@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from fastldp.datasets.generated import STAND_INS
 from fastldp.datasets.loading import NAMES
 from fastldp.datasets.testing import as_wide, hold_out, read_test_file
 from fastldp.errors import ArgumentError
-from fastldp.sweeping.document import Table
+from fastldp.grids import Place
 from fastldp.validation import integer, known_name
 
 OF_NETWORKS = "only a table [network] has test images; test = 0.2 in the table [problem] holds out a share of the rows"
@@ -27,19 +27,107 @@ DENSE_FROM = 0.25
 
 
 @dataclass(frozen=True)
+class Data:
+    """Data by where they come from: a named set, a generated stand-in, a file, or arrays given in Python.
+
+    Parameters
+    ----------
+    name : str, optional
+        A set that `datasets.load` knows. One of `name`, `synthetic`, `file` and `given` is needed.
+    synthetic : str, optional
+        Its generated stand-in.
+    file : str, optional
+        A file of data; in the results it is named by this path, as written.
+    given : str, optional
+        The name of arrays that the sweep is given.
+    label : str or int, optional
+        Of a .csv file, the column of the labels.
+    rows : int, optional
+        The first rows only.
+    held_out : int, optional
+        So many of the last rows are a network's test images.
+    seed : int, optional
+        Of synthetic data; 0 by default.
+    dense : bool, optional
+        How rows are kept; by the share of nonzeros by default.
+
+    Examples
+    --------
+    >>> Data("ijcnn1", rows=2000).parameters
+    {'name': 'ijcnn1', 'rows': 2000, 'dense': None}
+    """
+
+    WAYS: ClassVar[tuple[str, ...]] = ("name", "synthetic", "file", "given")
+
+    name: str | None = None
+    synthetic: str | None = None
+    file: str | None = None
+    given: str | None = None
+    label: str | int | None = None
+    rows: int | None = None
+    held_out: int | None = None
+    seed: int | None = None
+    dense: bool | None = None
+
+    def __post_init__(self) -> None:
+        ways = [way for way in self.WAYS if getattr(self, way) is not None]
+        if len(ways) != 1:
+            remedy = f"say once where the data come from: {', '.join(self.WAYS)}"
+            raise ArgumentError(ways[1] if ways else "name", getattr(self, ways[1]) if ways else None, remedy)
+        if not isinstance(self.at, str):
+            raise ArgumentError(self.way, self.at, "give a text")
+        if self.rows is not None:
+            integer("rows", self.rows, "give a whole number ≥ 1", at_least=1)
+        if self.dense is not None and not isinstance(self.dense, bool):
+            raise ArgumentError("dense", self.dense, "give true or false")
+        if self.seed is not None and self.way != "synthetic":
+            raise ArgumentError("seed", self.seed, "only synthetic data have a seed")
+        if self.label is not None and (self.way != "file" or not self.at.endswith(".csv")):
+            raise ArgumentError("label", self.label, "only a .csv file has a column of labels to choose")
+        if self.held_out is not None:
+            remedy = "give a whole number ≥ 1: how many of the last rows become the test images"
+            integer("held_out", self.held_out, remedy, at_least=1)
+        if self.way == "synthetic":
+            known_name("synthetic", self.at, STAND_INS)
+            integer("seed", self.seed or 0, "give a whole number ≥ 0", at_least=0)
+        if self.way == "name":
+            known_name("name", self.at, NAMES)
+
+    @property
+    def way(self) -> str:
+        """Which of the ways it is."""
+        return next(way for way in self.WAYS if getattr(self, way) is not None)
+
+    @property
+    def at(self) -> str:
+        """What it is called there."""
+        found: str = getattr(self, self.way)
+        return found
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What settings are known by."""
+        found: dict[str, Any] = {self.way: self.at, "rows": self.rows, "dense": self.dense}
+        found |= {key: value for key in ("label", "held_out") if (value := getattr(self, key)) is not None}
+        return found | ({"seed": self.seed or 0} if self.way == "synthetic" else {})
+
+
+@dataclass(frozen=True)
 class Source:
     """Data that are read when they are needed."""
 
-    WAYS: ClassVar[tuple[str, ...]] = ("name", "synthetic", "file", "given")
-    KEYS: ClassVar[tuple[str, ...]] = (*WAYS, "label", "rows", "held_out", "seed", "dense")
-
-    parameters: dict[str, Any]
-    table: Table
+    data: Data
+    place: Place
     """Where it is written."""
     fetch: Callable[[], tuple[Any, ...]]
     """A and b; or images and labels, and those of a test."""
     folder: Path = Path()
     """Where files are looked for."""
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What settings are known by."""
+        return self.data.parameters
 
     def images(self, test: Any = True, test_seed: int | None = None) -> tuple[Any, ...]:
         """Images and labels, and those of a test where there are any, or where some are held out for one."""
@@ -115,50 +203,29 @@ def rows_of(A: Any, *, dense: bool | None = None) -> Any:
     return A.toarray() if sparse.issparse(A) else np.asarray(A)
 
 
-def source_of(choice: dict[str, Any], given: Mapping[str, tuple[Any, ...]], folder: Path, table: Table) -> Source:
-    """The source a table [data] describes."""
-    ways = [key for key in Source.WAYS if key in choice]
-    if len(ways) != 1:
-        table.refuse(ways[1] if ways else "", f"say once where the data come from: {', '.join(Source.WAYS)}")
-    way = ways[0]
-    value = choice[way]
-    if not isinstance(value, str):
-        table.refuse(way, "give a text")
-    rows = choice.get("rows")
-    if rows is not None:
-        integer("rows", rows, "give a whole number ≥ 1", at_least=1)
-    dense = choice.get("dense")
-    if dense is not None and not isinstance(dense, bool):
-        table.refuse("dense", "give true or false")
-    if "seed" in choice and way != "synthetic":
-        table.refuse("seed", "only synthetic data have a seed")
-    parameters: dict[str, Any] = {way: value, "rows": rows, "dense": dense}
-    if "label" in choice:
-        if way != "file" or not value.endswith(".csv"):
-            table.refuse("label", "only a .csv file has a column of labels to choose")
-        parameters["label"] = choice["label"]
-    if "held_out" in choice:
-        remedy = "give a whole number ≥ 1: how many of the last rows become the test images"
-        parameters["held_out"] = integer("held_out", choice["held_out"], remedy, at_least=1)
-    if way == "synthetic":
-        known_name("synthetic", value, STAND_INS)
-        seed = integer("seed", choice.get("seed", 0), "give a whole number ≥ 0", at_least=0)
-        if value == "mnist":
-            return Source(parameters | {"seed": seed}, table, lambda: _made_up_digits(seed), folder)
-        return Source(parameters | {"seed": seed}, table, lambda: _pair(datasets.synthetic(value, seed=seed)), folder)
-    if way == "given":
+def source_of(data: Data, given: Mapping[str, Any], folder: Path, place: Place) -> Source:
+    """Where data are read from; files must be there, and arrays have been given."""
+    value = data.at
+    fetch: Callable[[], tuple[Any, ...]]
+    if data.way == "synthetic":
+        seed = data.seed or 0
+        fetch = (
+            partial(_made_up_digits, seed) if value == "mnist" else lambda: _pair(datasets.synthetic(value, seed=seed))
+        )
+    elif data.way == "given":
         known_name("given", value, tuple(given))
-        return Source(parameters, table, lambda: given[value], folder)
-    if way == "file":
+        if not isinstance(given[value], Sequence):
+            raise ArgumentError("given", value, "it is a problem and no (A, b): name it in the table of problems")
+        fetch = lambda: tuple(given[value])  # noqa: E731
+    elif data.way == "file":
         path = folder / value
         if not path.is_file():
             missing = "it is a folder, not a file," if path.is_dir() else "there is no such file"
             raise ArgumentError("file", value, f"{missing} in {folder.resolve()}")
-        return Source(parameters, table, lambda: _from_file(path, choice.get("label")), folder)
-    known_name("name", value, NAMES)
-    if value == "mnist":
-        return Source(parameters, table, _mnist, folder)
-    return Source(parameters, table, lambda: _pair(datasets.load(value)), folder)
+        fetch = partial(_from_file, path, data.label)
+    else:
+        fetch = _mnist if value == "mnist" else lambda: _pair(datasets.load(value))
+    return Source(data, place, fetch, folder)
 
 
 def _pair(data: datasets.Dataset) -> tuple[Any, Any]:

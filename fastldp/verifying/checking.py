@@ -38,7 +38,7 @@ def verify(
     *,
     runs: int | None = RUNS,
     seed: int | None = None,
-    given: Mapping[str, tuple[Any, ...]] | None = None,
+    given: Mapping[str, Any] | None = None,
     folder: str | os.PathLike[str] | None = None,
 ) -> Verification:
     """Look whether a file of results is what it claims: make runs of it again, and account for every ledger anew.

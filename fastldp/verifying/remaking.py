@@ -21,7 +21,7 @@ from fastldp.problems.optimum import CERTIFICATE
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.run import Loaded
 from fastldp.sweeping.setting import Setting
-from fastldp.sweeping.spec import Spec
+from fastldp.sweeping.spec import NO_TEXT, Spec
 from fastldp.sweeping.work import RUNNING, Leg, Pending, complete
 
 Array = NDArray[np.float64]
@@ -57,6 +57,9 @@ def specifications(
             if name in by_text:
                 continue
             by_text[name] = []
+            if text.startswith(NO_TEXT):
+                unread.append(" ".join(line.removeprefix("# ") for line in text.splitlines()))
+                continue
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # they were given when the runs were made

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, overload
 
 import numpy as np
 
-from fastldp.describing import described, section
+from fastldp.describing import described, plain, section
 from fastldp.errors import ArgumentError, shown
 from fastldp.extending import name_of
 
@@ -306,7 +306,7 @@ def is_default(kind: Any, name: str, value: Any) -> bool:
 def written_down(value: Any) -> Any:
     """A parameter in plain values, an array as its list however long it is."""
     if is_dataclass(value) and not isinstance(value, type):
-        return described(value)
+        return plain(value)
     if isinstance(value, np.ndarray | list | tuple):
         return ["array", *np.asarray(value, dtype=np.float64).ravel().tolist(), *np.shape(value)]
     if value is None or isinstance(value, bool | int | float | str):

@@ -164,6 +164,18 @@ def test_settings_are_those_of_the_text() -> None:
     assert keys(text, {"tiny": tiny()}) == wanted
 
 
+def test_graphs_are_written_by_name() -> None:
+    graphs = [fl.Graph.ring(), fl.Graph.random(degree=2, seed=3)]
+    mine = sweep(methods=[fl.PrimalDual(0.1, topology=graphs[0]), fl.grid(fl.PrimalDual, step=0.1, topology=graphs)])
+    assert keys(mine) == keys(
+        sweeps.spec('name = "PrimalDual"\nstep = 0.1\ntopology = ["ring", "random:2:3"]'), sweeps.DATA
+    )
+    assert Sweep.from_toml(mine.to_toml(), sweeps.DATA) == mine
+    own = sweep(methods=fl.PrimalDual(0.1, topology=np.full((4, 4), 0.25)))
+    with pytest.raises(ArgumentError, match="topology = .*TOML has no such value"):
+        own.to_toml()
+
+
 def test_recorded_rounds_have_the_keys_of_the_text() -> None:
     text = sweeps.spec("isrl", record="rounds = [1, 8, 20]")
     assert keys(sweep(record=[1, 8, 20])) == keys(sweep(record=np.array([1, 8, 20]))) == keys(text, sweeps.DATA)

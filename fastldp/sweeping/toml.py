@@ -34,6 +34,7 @@ from fastldp.sweeping.keys import (
 from fastldp.sweeping.making import METHODS, PARTS, kind_of
 from fastldp.sweeping.setting import Rounds
 from fastldp.sweeping.sources import Data
+from fastldp.topology import Graph
 
 if TYPE_CHECKING:
     from fastldp.sweeping.specification import Sweep
@@ -240,7 +241,9 @@ def _value(name: str, value: Any) -> str:
         return repr(value) if math.isfinite(value) else str(value)
     if isinstance(value, dict):
         return f"{{{', '.join(f'{_key(key)} = {_value(name, item)}' for key, item in value.items())}}}"
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Graph) and value.given is None:
+        return _value(name, value.plain)
+    if is_dataclass(value) and not isinstance(value, type | Graph):
         return _object(name, value)
     raise ArgumentError(name, value, "TOML has no such value, so the sweep cannot be written as a text")
 

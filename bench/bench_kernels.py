@@ -19,6 +19,7 @@ from fastldp.engine.recording import timetable
 from fastldp.engine.runs import Lane, Runs
 from fastldp.kernels import formulas, gaussian, gradient, jit, vmath
 from fastldp.kernels.chacha import key_of
+from fastldp.kernels.sampling import Everyone
 from fastldp.kernels.simd import aligned_zeros, load, store
 from measuring import Reference, Work, measure
 
@@ -48,7 +49,7 @@ def _normals(keys: Any, normals: Any, dithers: Any, repeats: int) -> None:
 def _gradients(objective: Any, samples: Any, X: Any, scratch: Any, repeats: int) -> None:
     for _ in range(repeats):
         for i in range(X.shape[0]):
-            gradient.store_gradient(objective, samples, i, X, i, scratch, i, False)
+            gradient.store_gradient(objective, samples, i, X, i, scratch, i, False, (Everyone(0), 0, 0))
 
 
 @jit.serial

@@ -12,7 +12,17 @@ from fastldp.engine.recording import Every, Final, Messages
 from fastldp.errors import FastLDPError
 from fastldp.grids import grid
 from fastldp.losses import Huber, Logistic, Loss, SmoothedHinge, Squared
-from fastldp.methods import ISRLDP, AdaptiveClip, DPFedAvg, DPScaffNew, DPScaffold, LDPFedEXP, Method, PrimalDual
+from fastldp.methods import (
+    ISRLDP,
+    AdaptiveClip,
+    DPFedAvg,
+    DPScaffNew,
+    DPScaffold,
+    LDPFedEXP,
+    Method,
+    PrimalDual,
+    Sampling,
+)
 from fastldp.planning import Facts, Plan, Prior, plan
 from fastldp.privacy import Budget, Ledger
 from fastldp.problems.linear import Problem
@@ -80,6 +90,7 @@ __all__ = [
     "Prior",
     "Problem",
     "Regularizer",
+    "Sampling",
     "Simplex",
     "SmoothedHinge",
     "Solution",

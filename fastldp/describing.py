@@ -15,7 +15,7 @@ from fastldp.kernels.formulas import is_ours
 from fastldp.topology import Graph
 
 # Parameters that came later: left out where they are not given, so that runs made before are known again.
-LATER = ("prior", "lower", "upper", "PrimalDual.clip", "topology", "failures")
+LATER = ("prior", "lower", "upper", "PrimalDual.clip", "topology", "failures", "sampling")
 # Longer arrays are known by their digest.
 LONGEST_LIST = 64
 

@@ -2,6 +2,9 @@
 
 A block is addressed, not streamed: words 12 to 15 of the state, where the RFC has counter and nonce, are
 (coordinate block, round, worker, purpose), and the key belongs to a run. Any block can be computed alone.
+
+Nothing random of a run has the address of anything else. Noise has the local step for a purpose, and those below are
+beyond all of these. What needs all four words for itself has a key of its own, derived from that of the run.
 """
 
 import hashlib
@@ -13,12 +16,25 @@ from numpy.typing import NDArray
 from fastldp.kernels.jit import formula
 from fastldp.kernels.simd import broadcast, load_as, rotate_left
 
+# Purposes: what all may know of a run's randomness, of worker 0, and where links fail of a worker that is none (see
+# `mixing`); counts of gradients that are not clipped, in rounds and before them. Local steps count up to the least.
+PUBLIC, COUNT, EARLY_COUNT = 2**32 - 1, 2**32 - 2, 2**32 - 3
+# Keys of their own: which samples are drawn, by (16 samples, round, worker, local step); which workers take part, by
+# (16 workers, round, 0, 0).
+SAMPLES, WORKERS = b"fastldp draws v1", b"fastldp takes v1"
+
 
 def key_of(seed: int, repetition: int, run: bytes = b"") -> NDArray[np.uint32]:
     """The key of one run, 8 words: other seeds, repetitions and digests of runs give unrelated keys."""
     material = seed.to_bytes(32, "little") + repetition.to_bytes(8, "little") + run
     digest = hashlib.blake2b(material, digest_size=32, person=b"fastldp noise v1").digest()
     return np.frombuffer(digest, dtype="<u4").astype(np.uint32)
+
+
+def derived_keys(keys: NDArray[np.uint32], what: bytes) -> NDArray[np.uint32]:
+    """(runs, 8): the keys that these runs have for something of its own."""
+    digests = [hashlib.blake2b(key.astype("<u4").tobytes(), digest_size=32, person=what).digest() for key in keys]
+    return np.frombuffer(b"".join(digests), dtype="<u4").astype(np.uint32).reshape(-1, 8)
 
 
 @formula

@@ -16,6 +16,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from fastldp.kernels.calling import call, found
+from fastldp.kernels.chacha import COUNT, EARLY_COUNT
 from fastldp.kernels.formulas import AS_FORMULAS_TAKE
 from fastldp.kernels.gaussian import ENDS, WORDS, normals_of, store_words
 from fastldp.kernels.jit import piece
@@ -37,9 +38,6 @@ from fastldp.kernels.simd import (
 from fastldp.kernels.vmath import exp, log
 
 Floats = NDArray[np.floating[Any]]
-
-# Counts have purposes of their own in the addresses of noise, in rounds and before them: local steps count up to these.
-COUNT, EARLY_COUNT = 2**32 - 2, 2**32 - 3
 
 
 class Clipping(NamedTuple):
@@ -86,7 +84,7 @@ def _normal_of_run(address: Any, release: Any, like: Any) -> Any:
 
 def release_count(placed: Any, place: int, now: int, t: int, i: int, share: int) -> None:
     """Worker i's count of round t, which is round `now` of the call, released; nothing of runs that do not count."""
-    _, state, _, _, release, seen, _, _, clipping = found(placed, place)
+    _, state, _, _, release, seen, _, _, clipping = found(placed, place)[:9]
     deviation = load(clipping.deviations, now) * load(clipping.factors, i)
     query = load(state.inside, share) * clipping.part
     if release.mode != EXACT:
@@ -103,7 +101,7 @@ def count_early(placed: Any, place: int, t: int, begin: int, first: int, worker:
     """What a share of the workers does in a round before the first: a count each, at the start."""
     state, calls = found(placed, place)[1], found(placed, place)[7]
     for i in range(worker, end):
-        call(calls.gradient, (place, i, min(i, state.points.shape[0] - 1), share, 1))
+        call(calls.gradient, (place, i, min(i, state.points.shape[0] - 1), share, 1, t, 0))
         call(calls.tally, (place, t - first, t, i, share))
 
 
@@ -114,7 +112,7 @@ def adapt_early(placed: Any, place: int, t: int, first: int, end: int) -> None:
 
 def adapt(placed: Any, place: int, now: int, t: int) -> None:
     """The threshold and the pace of the next round, of the counts of round t, which is round `now` of the call."""
-    method, _, objective, _, release, _, _, _, clipping = found(placed, place)
+    method, _, objective, _, release, _, _, _, clipping = found(placed, place)[:9]
     if clipping.counted[now] != 0:
         _move(now, t, method, objective, release, clipping)
     else:

@@ -16,7 +16,20 @@ from numpy.typing import NDArray
 
 from fastldp.kernels.formulas import to_slopes
 from fastldp.kernels.jit import formula, serial
-from fastldp.kernels.simd import all_lanes, broadcast, fabs, fma, lane_sum, load, prefetch, scratch, select, store
+from fastldp.kernels.sampling import COINS, keep_drawn
+from fastldp.kernels.simd import (
+    all_lanes,
+    broadcast,
+    fabs,
+    fma,
+    lane_sum,
+    load,
+    prefetch,
+    scratch,
+    select,
+    store,
+    words_like,
+)
 
 # How many rows, at most, have their margins and slopes on the stack at once: in general, and of a tile of sparse ones.
 ROWS, TILE = 40, 200
@@ -91,32 +104,35 @@ GRADIENTS: dict[type, Callable[..., Any]] = {}
 
 
 def store_gradient(
-    objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any
+    objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any, draw: Any
 ) -> Any:
     """gradient[share] = Σ_l φ'(aₗᵀx) aₗ over worker i's samples at x = X[row], each clipped to the norm `clip`.
 
-    And, where they are to be counted, inside[share] = how many of these gradients are shorter than that.
+    Over those of a draw, (how, round, release), or where they are to be counted over all: inside[share] is then how
+    many of these gradients are shorter than that.
     """
     raise NotImplementedError("only compiled code calls this")
 
 
 @overload(store_gradient, inline="always")
 def _by_type_of_samples(
-    objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any
+    objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any, draw: Any
 ) -> Any:
     return GRADIENTS[samples.instance_class]
 
 
-def _over_rows(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any) -> Any:
-    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share, counting)
+def _over_rows(
+    objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any, draw: Any
+) -> Any:
+    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share, counting, draw)
     if counting:
         store(inside, scratch.inside, share)
 
 
 def _over_panels(
-    objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any
+    objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any, draw: Any
 ) -> Any:
-    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, samples.partial, share, counting)
+    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, samples.partial, share, counting, draw)
     if counting:  # the shares of a run alone have a cache line in common here
         store(lane_sum(inside), scratch.inside, share)
     for j in range(X.shape[1]):
@@ -128,7 +144,7 @@ GRADIENTS |= {DenseSamples: _over_rows, SparseSamples: _over_rows, Panels: _over
 
 @formula
 def _sum_all(
-    objective: Any, samples: Any, i: int, X: Any, at: int, scaled: Any, G: Any, share: int, counting: Any
+    objective: Any, samples: Any, i: int, X: Any, at: int, scaled: Any, G: Any, share: int, counting: Any, draw: Any
 ) -> Any:
     first, end = samples.firsts[i], samples.firsts[i + 1]
     zero, squares = broadcast(0.0, load(G, share, 0)), broadcast(0.0, load(X, at, 0))
@@ -141,11 +157,13 @@ def _sum_all(
     # Some rows at a time: all margins, then all slopes, then all products of these. In a loop of their own slopes need
     # not wait for each other; among the products LLVM would have them wait in memory.
     slopes = scratch(load(G, share, 0), TILE)
-    several, inside = _several(samples), zero
+    several, inside, coins = _several(samples), zero, scratch(words_like(zero), COINS)
     for row in range(first, end, several):
         count = min(several, end - row)
         _margins(samples, row, count, X.shape[1], scaled, share, slopes)
         to_slopes(objective, within, samples, row, count, slopes)
+        if not counting:
+            keep_drawn(draw, i, row - first, count, coins, slopes)
         _add_products(samples, i, row, count, X.shape[1], slopes, share, G)
         if counting:
             inside = inside + _unclipped(objective, samples, row, count, slopes)

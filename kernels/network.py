@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fastldp.kernels.gradient import GRADIENTS
 from fastldp.kernels.jit import piece_with_views
+from fastldp.kernels.sampling import count_drawn, number_drawn
 from fastldp.kernels.simd import (
     broadcast,
     by_precision,
@@ -65,6 +66,10 @@ class Network(NamedTuple):
     slopes: Floats  # the same: δ
     reaches: Floats  # (shares, layers, samples of a chunk / lanes, lanes): ‖a‖² + 1 of the inputs of each layer
     norms: Floats  # (shares, samples of a chunk / lanes, lanes): of samples' gradients, squared, and then their scales
+    drawn_values: Floats  # (shares · samples of a chunk, features): where samples are drawn, those at work
+    drawn_classes: Floats  # (shares · samples of a chunk / lanes, lanes), as are the two that follow
+    drawn_counted: Floats
+    drawn_reach: Floats
 
 
 # Views and products are functions of their own, not inlined: they take no time, but LLVM would take much for them.
@@ -265,30 +270,91 @@ def _copy_to(copy: Any, x: Any) -> None:
 
 
 @piece_with_views
+def _gather(net: Any, draw: Any, of_worker: int, first: int, count: int, begin: int) -> int:
+    """So many of the drawn rows, from the first on, beside each other from `begin` on; where their lanes are full."""
+    keep_apart()
+    lanes = net.classes.shape[1]
+    share, end = begin // net.norms.shape[1] // lanes, int(begin + -(-count // lanes) * lanes)
+    # What fills up counts as nothing, whatever it is.
+    for at in range(begin, end):
+        row = of_worker + number_drawn(draw, share, first + min(at - begin, count - 1))
+        counted = net.counted[row // lanes, row % lanes] if at - begin < count else 0.0
+        net.drawn_values[at] = net.values[row]
+        net.drawn_classes[at // lanes, at % lanes] = net.classes[row // lanes, row % lanes]
+        net.drawn_reach[at // lanes, at % lanes] = net.reach[row // lanes, row % lanes]
+        net.drawn_counted[at // lanes, at % lanes] = counted
+    return end
+
+
+@piece_with_views
+def _of_drawn(net: Any) -> Any:
+    """The network of the rows that were gathered."""
+    keep_apart()
+    return Network(
+        net.drawn_values,
+        net.drawn_classes,
+        net.drawn_counted,
+        net.drawn_reach,
+        net.chunks,
+        net.starts,
+        net.widths,
+        net.offsets,
+        net.caution,
+        net.model,
+        net.sums,
+        net.units,
+        net.slopes,
+        net.reaches,
+        net.norms,
+        net.drawn_values,
+        net.drawn_classes,
+        net.drawn_counted,
+        net.drawn_reach,
+    )
+
+
+@piece_with_views
+def _add_chunk(clip: float, net: Any, begin: int, end: int, G: Any, share: int, counting: bool, inside: Any) -> None:
+    """Add the gradients of these rows, clipped, to G[share]."""
+    keep_apart()
+    lanes = net.classes.shape[1]
+    _forward(begin, end, share, net)
+    _backward(end - begin, share, net)
+    counted = net.counted[begin // lanes : end // lanes]
+    _scales(clip * net.caution, counted, net.norms[share])
+    if counting:
+        inside[share] += _unclipped(counted, net.norms[share])
+    _sum(begin, end, share, net)
+    _add_to(G[share], net.sums[share])
+
+
+@piece_with_views
 def store_network_gradient(
-    clip: float, net: Any, i: int, X: Any, row: int, G: Any, share: int, counting: bool, inside: Any
+    clip: float, net: Any, i: int, X: Any, row: int, G: Any, share: int, counting: bool, inside: Any, draw: Any
 ) -> None:
     """G[share] = Σ_l of the gradients of worker i's samples at X[row], each clipped to the norm `clip`; and inside."""
     keep_apart()
-    lanes = net.classes.shape[1]
     inside[share] = 0.0
     _copy_to(net.model[share], X[row])
     G[share] = 0.0
-    for chunk in range(net.chunks[i], net.chunks[i + 1]):
-        begin, end = net.starts[chunk], net.starts[chunk + 1]
-        _forward(begin, end, share, net)
-        _backward(end - begin, share, net)
-        counted = net.counted[begin // lanes : end // lanes]
-        _scales(clip * net.caution, counted, net.norms[share])
-        if counting:
-            inside[share] += _unclipped(counted, net.norms[share])
-        _sum(begin, end, share, net)
-        _add_to(G[share], net.sums[share])
+    of_worker, after = net.starts[net.chunks[i]], net.starts[net.chunks[i + 1]]
+    drawn = count_drawn(draw, i, after - of_worker, share, counting)
+    if drawn < 0:
+        for chunk in range(net.chunks[i], net.chunks[i + 1]):
+            begin, end = net.starts[chunk], net.starts[chunk + 1]
+            _add_chunk(clip, net, begin, end, G, share, counting, inside)
+    else:
+        longest = net.norms.shape[1] * net.classes.shape[1]
+        for first in range(0, drawn, longest):
+            end = _gather(net, draw, of_worker, first, min(longest, drawn - first), share * longest)
+            _add_chunk(clip, _of_drawn(net), share * longest, end, G, share, counting, inside)
 
 
-def _network(objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any) -> Any:
+def _network(
+    objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any, draw: Any
+) -> Any:
     clip = load(objective.clip, 0)
-    store_network_gradient(clip, samples, i, X, row, scratch.gradient, share, counting, scratch.inside)
+    store_network_gradient(clip, samples, i, X, row, scratch.gradient, share, counting, scratch.inside, draw)
 
 
 GRADIENTS[Network] = _network

@@ -13,7 +13,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from fastldp.kernels.calling import found
-from fastldp.kernels.chacha import chacha20, load_key
+from fastldp.kernels.chacha import PUBLIC, chacha20, load_key
 from fastldp.kernels.gaussian import ENDS, WORDS, normals_of, store_draw, store_group, store_words
 from fastldp.kernels.gradient import store_gradient
 from fastldp.kernels.jit import formula, piece
@@ -86,10 +86,15 @@ class Transcript(NamedTuple):
     broadcasts: Floats  # (rounds of the call, d, lanes)
 
 
-def sum_gradients(placed: Any, place: int, i: int, row: int, share: int, counting: int) -> None:
-    """Worker i's sum of gradients at the point of this row, to `state.gradient[share]`, and to `inside` their count."""
-    _, state, objective, samples, _ = found(placed, place)[:5]
-    store_gradient(objective, samples, i, state.points, row, state, share, counting != 0)
+def sum_gradients(placed: Any, place: int, i: int, row: int, share: int, counting: int, t: int, k: int) -> None:
+    """Worker i's sum of gradients at the point of this row, to `state.gradient[share]`, and to `inside` their count.
+
+    Of the samples that are drawn for release k of round t; where runs draw them, those that count do so before all
+    rounds, and of all samples.
+    """
+    _, state, objective, samples = found(placed, place)[:4]
+    drawing = found(placed, place)[9]
+    store_gradient(objective, samples, i, state.points, row, state, share, counting != 0, (drawing, t, k))
 
 
 def release(placed: Any, place: int, now: int, t: int, i: int, k: int, share: int) -> None:
@@ -211,9 +216,7 @@ def _draw_ahead(first: int, local_steps: int, i: int, release: Any) -> None:
     store_draw(release.normals, release.dithers, i, release.keys, at, release.first + i, step, True)
 
 
-# What all may know of a run's randomness has a purpose that no noise has: local steps count up to it.
-PUBLIC = 2**32 - 1
-# How many bits of a word are taken for it: as many as single precision holds.
+# How many bits of a word are taken for what is public: as many as single precision holds.
 PUBLIC_BITS = 24
 
 

@@ -10,7 +10,7 @@ from fastldp.kernels.calling import found
 from fastldp.kernels.simd import load, store
 
 
-def no_gradient(placed: Any, place: int, i: int, row: int, share: int, counting: int) -> None:
+def no_gradient(placed: Any, place: int, i: int, row: int, share: int, counting: int, t: int, k: int) -> None:
     """Nothing: there are no data."""
 
 

@@ -25,6 +25,7 @@ from fastldp.kernels.metrics import measure
 from fastldp.kernels.mixing import toss
 from fastldp.kernels.release import Transcript, flip, note_failures, release, sum_gradients
 from fastldp.kernels.replay import no_gradient, take_count, take_release
+from fastldp.kernels.sampling import Drawing
 from fastldp.kernels.simd import keep_apart, load, store
 
 
@@ -68,6 +69,7 @@ class Laid(NamedTuple):
     records: Records
     calls: Calls
     clipping: Clipping
+    drawing: Drawing
 
 
 def replaying(laid: tuple[Any, ...]) -> dict[str, Piece]:
@@ -75,7 +77,7 @@ def replaying(laid: tuple[Any, ...]) -> dict[str, Piece]:
 
     def made() -> dict[str, Piece]:
         placed, number = Placed(typeof(laid)), types.intp
-        texts = {"gradient": (no_gradient, 5), "release": (take_release, 6), "tally": (take_count, 5)}
+        texts = {"gradient": (no_gradient, 7), "release": (take_release, 6), "tally": (take_count, 5)}
         return {name: Piece(text, placed, *[number] * count) for name, (text, count) in texts.items()}
 
     return once((replaying, likeness(laid)), made)
@@ -87,7 +89,7 @@ def pieces_of(laid: tuple[Any, ...], *, coins: bool, tosses: bool, adaptive: boo
     def made() -> dict[str, Piece]:
         placed, number = Placed(typeof(laid)), types.intp
         # Those that take longest come first; each takes the place of a block, and some numbers.
-        texts = {"gradient": (sum_gradients, 5), "release": (release, 6), "visit": (_visit, 7), "serve": (_serve, 4)}
+        texts = {"gradient": (sum_gradients, 7), "release": (release, 6), "visit": (_visit, 7), "serve": (_serve, 4)}
         texts |= {"measure": (_measure, 2)} | ({"coins": (flip, 2)} if coins else {})
         texts |= {"toss": (toss, 2)} if tosses else {}
         if adaptive:
@@ -100,7 +102,7 @@ def pieces_of(laid: tuple[Any, ...], *, coins: bool, tosses: bool, adaptive: boo
 
 def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int, end: int, share: int) -> None:
     """Round t of a share of the workers."""
-    method, state, _, _, _, seen, _, calls, clipping = found(placed, place)
+    method, state, _, _, _, seen, _, calls, clipping = found(placed, place)[:9]
     now, steps = t - first, method.local_steps
     counting = calls.tally != 0 and clipping.counted[now] != 0
     for i in range(worker, end):
@@ -112,7 +114,7 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
         for k in range(steps):
             row = min(i, state.points.shape[0] - 1)
             counts = counting and k == 0  # at the first point of a round
-            call(calls.gradient, (place, i, row, share, int(counts)))
+            call(calls.gradient, (place, i, row, share, int(counts), t, k))
             call(calls.release, (place, now, t, i, k, share))
             if counts:
                 call(calls.tally, (place, now, t, i, share))
@@ -127,7 +129,7 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
 
 def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
     """The server's part of round t, after those of all workers."""
-    method, state, _, _, _, seen, _, calls, _ = found(placed, place)
+    method, state, _, _, _, seen, _, calls = found(placed, place)[:8]
     if calls.coins != 0:
         call(calls.coins, (place, t))
     if calls.toss != 0:
@@ -147,7 +149,7 @@ def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
 
 def _measure(placed: Any, place: int, k: int) -> None:
     """What is recorded after stretch k."""
-    _, state, objective, _, _, _, records, _, _ = found(placed, place)
+    _, state, objective, _, _, _, records = found(placed, place)[:7]
     measure(k, state.models, records.optimum, records.means, records.consensus, records.distance)
     store(load(objective.clip, 0), records.threshold, k)
 

@@ -446,8 +446,8 @@ def high_half(context: Any, x: Any) -> Typed:
 @intrinsic
 def words_like(context: Any, like: Any) -> Typed:
     """Zeros of 32 bits, as many as `like` has lanes: the type of a cipher's words beside it."""
-    kind = Vector(types.uint32, _meant(like).lanes)
-    return signature(kind, like), lambda context, builder, sig, args: ir.Constant(context.get_value_type(kind), None)
+    kind = _with_dtype(_meant(like), types.uint32)
+    return signature(kind, like), lambda context, builder, sig, args: context.get_constant_null(kind)
 
 
 @intrinsic

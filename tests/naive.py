@@ -587,16 +587,41 @@ class Adaptive:
         self.released.setdefault(at.round_, []).append(float(h[0]))
 
 
-Clip = float | Adaptive
+class Sampled(NamedTuple):
+    """Poisson sampling: a release is of samples each drawn with probability q = limit/2³², clipped as given."""
+
+    limit: int
+    clip: float | Adaptive = math.inf
+
+    def drawn(self, at: Address, size: int) -> list[int]:
+        """The numbers of a worker's samples whose coins are below the limit."""
+        key = derived_key(at.seed, at.repetition, b"fastldp draws v1")
+        address = at.round_, at.worker, at.purpose
+        coins = [word for block in range(-(-size // 16)) for word in chacha20_block(key, (block, *address))]
+        return [number for number in range(size) if coins[number] < self.limit]
+
+
+Clip = float | Adaptive | Sampled
+
+
+def derived_key(seed: int, repetition: int, what: bytes) -> list[int]:
+    """A key of its own for something of a run: blake2b of the run's."""
+    own = b"".join(word.to_bytes(4, "little") for word in key_of(seed, repetition))
+    digest = hashlib.blake2b(own, digest_size=32, person=what).digest()
+    return [int.from_bytes(digest[4 * i : 4 * i + 4], "little") for i in range(8)]
 
 
 def pace(clip: Clip, round_: int) -> float:
     """What the step of a round is multiplied by."""
+    if isinstance(clip, Sampled):
+        return pace(clip.clip, round_)
     return clip.pace(round_) if isinstance(clip, Adaptive) else 1.0
 
 
 def unit(clip: Clip, round_: int) -> float:
     """What deviations are in units of."""
+    if isinstance(clip, Sampled):
+        return unit(clip.clip, round_)
     return clip.threshold(round_) if isinstance(clip, Adaptive) else 1.0
 
 
@@ -610,7 +635,16 @@ def released_gradient(
     gridded: bool,
     clip: Clip,
 ) -> Array:
-    """h = release of a multiple of ∇f_i(x): all a worker computes from its data; where clipping adapts a count too."""
+    """h = release of a multiple of ∇f_i(x): all a worker computes from its data; where clipping adapts a count too.
+
+    Where samples are drawn with probability q, of the sum over these divided by q m_i.
+    """
+    if isinstance(clip, Sampled):
+        drawn = clip.drawn(at, len(shard[1]))
+        weight = weight * len(drawn) / (clip.limit / 2**32 * len(shard[1]))
+        # Of no sample the mean is no number, and the sum is zero.
+        shard = (shard[0][drawn], shard[1][drawn]) if drawn else (np.zeros((1, at.d)), np.ones(1))
+        return released_gradient(loss, shard, x, weight, sigma, at, gridded, clip.clip)
     # A warm start's round 0 comes after the counts before the first round.
     C, in_units_of = (clip.threshold(max(at.round_, 1)),) * 2 if isinstance(clip, Adaptive) else (clip, 1.0)
     q = weight * gradient(loss, *shard, x, C) / in_units_of

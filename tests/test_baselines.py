@@ -42,7 +42,7 @@ def answers(
     seed: int,
     repetition: int,
     rounds: int,
-    adaptive: naive.Adaptive | None = None,
+    adaptive: naive.Adaptive | naive.Sampled | None = None,
 ) -> Any:
     """(rounds, d): the oracle's model after every round."""
     x0 = case.g.prox(np.zeros(case.problem.d), 0.0)

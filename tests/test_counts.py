@@ -13,8 +13,7 @@ import cases
 import fastldp as fl
 import naive
 from fastldp.errors import ArgumentError, ClippingWarning
-from fastldp.kernels import clipping
-from fastldp.kernels.release import PUBLIC
+from fastldp.kernels.chacha import COUNT, EARLY_COUNT, PUBLIC
 from fastldp.methods import Method
 from fastldp.methods.base import MOST_LOCAL_STEPS
 from fastldp.methods.schedule import Terms
@@ -72,7 +71,7 @@ def test_every_count_has_noise_of_its_own(repetitions: int, method: Any) -> None
 
 def test_purposes_of_noise_are_apart() -> None:
     """Of counts, of those before the first round, of coins, and of all local steps that a method may have."""
-    purposes = {clipping.COUNT, clipping.EARLY_COUNT, PUBLIC}
+    purposes = {COUNT, EARLY_COUNT, PUBLIC}
     assert len(purposes) == 3
     assert min(purposes) >= MOST_LOCAL_STEPS
     assert max(purposes) < 2**32

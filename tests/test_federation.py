@@ -55,6 +55,8 @@ METHODS: dict[str, tuple[str, fl.Method]] = {
     "scaffold_warm_adaptive": ("zero", fl.DPScaffold(0.1, 2, clip=fl.AdaptiveClip(every=3), warm_start=True)),
     "fedexp": ("zero", fl.LDPFedEXP(0.1, 3)),
     "isrl": ("l2_ball", fl.ISRLDP(0.3)),
+    "isrl_sampled": ("l2_ball", fl.ISRLDP(0.3, sampling=0.4)),
+    "fedavg_sampled_adaptive": ("zero", fl.DPFedAvg(0.1, 3, clip=fl.AdaptiveClip(), sampling=0.4)),
     "isrl_accelerated": ("l1_ball", fl.ISRLDP(0.3, accelerated=True)),
     "isrl_tail": ("box", fl.ISRLDP(0.3, tail_average=4)),
     "scaffnew": ("box_l1", fl.DPScaffNew(0.3, 0.4)),

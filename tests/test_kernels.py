@@ -17,6 +17,7 @@ import naive
 from fastldp.engine import hardware, layouts
 from fastldp.engine.objective import addressed, formulas_of, objective_of, with_losses
 from fastldp.kernels import gradient, jit, metrics, privatize, simd
+from fastldp.kernels.sampling import Everyone
 from fastldp.losses import as_loss
 from fastldp.privacy import sampler
 from fastldp.sweeping.setting import Ground, Subject
@@ -31,7 +32,7 @@ extreme_rows = arrays(np.float64, (1, 5, LANES), elements=st.one_of(moderate, ex
 @jit.serial
 def store_gradients(objective, samples, X, scratch):  # type: ignore[no-untyped-def]
     for i in range(X.shape[0]):
-        gradient.store_gradient(objective, samples, i, X, i, scratch, i, True)
+        gradient.store_gradient(objective, samples, i, X, i, scratch, i, True, (Everyone(0), 0, 0))
 
 
 def scratch_for(G: np.ndarray) -> gradient.Scratch:

@@ -23,6 +23,7 @@ from fastldp.engine.runs import Lane, Runs
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.gradient import Scratch, store_gradient
 from fastldp.kernels.jit import serial
+from fastldp.kernels.sampling import Everyone
 from fastldp.problems import mlp, network
 from fastldp.sweeping import spec
 
@@ -76,7 +77,7 @@ def gradients(problem: fl.MLP, x: Array, clip: float) -> Array:
 def store_gradients(objective: Any, samples: Any, X: Any, scratch: Any) -> None:
     """The gradient of worker i at X[0], to the i-th scratch."""
     for i in range(scratch.gradient.shape[0]):
-        store_gradient(objective, samples, i, X, 0, scratch, i, True)
+        store_gradient(objective, samples, i, X, 0, scratch, i, True, (Everyone(0), 0, 0))
 
 
 # The gradient

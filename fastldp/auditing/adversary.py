@@ -178,5 +178,5 @@ def claimed_of_counts(schedule: Schedule, worker: int) -> Array:
 
 def _query(program: Program, problem: Composite, worker: int, x: Array, clip: Array) -> Array:
     """What is released of the worker at every row of x, before the noise."""
-    part = float(problem.sizes[worker] / program.method.divisors(problem)[worker])
+    part = float(problem.sizes[worker] / program.divisors(problem)[worker])
     return query(problem, worker, x, clip)[0] * part

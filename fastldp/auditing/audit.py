@@ -255,6 +255,9 @@ def audit(
     method = PrimalDual() if algorithm is None else algorithm
     if not isinstance(method, Method):
         raise ArgumentError("algorithm", algorithm, "give an instance such as PrimalDual() or ISRLDP(step=0.5)")
+    if getattr(method, "sampling", None) is not None:
+        remedy = "the adversary takes all samples to be in every release; audit the method without sampling="
+        raise ArgumentError("sampling", method.sampling, remedy)  # type: ignore[attr-defined]
     transcripts = integer("transcripts", transcripts, "give a whole number ≥ 2", at_least=2)
     confidence = real("confidence", confidence, "give a number between 0 and 1, such as 0.95", above=0, below=1)
     seed = secrets.randbits(128) if seed is None else seed

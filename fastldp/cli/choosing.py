@@ -97,6 +97,12 @@ def add_arguments(parser: argparse.ArgumentParser, also: str = "") -> None:
         help="the norm each sample's gradient is clipped to: a number, adaptive (found by noisy counts) or none "
         "(adaptive with a planned step, within a public bound where there is one; else none)",
     )
+    of_method.add_argument(
+        "--sampling",
+        type=float,
+        metavar="q",
+        help="the share of a worker's samples that each release is of, drawn anew; more by --set sampling={...} (all)",
+    )
     _add_parameters(of_method, "--set", "method", "tail_average=100")
 
 
@@ -210,10 +216,12 @@ def method_of(arguments: argparse.Namespace, *, planned: bool = True) -> Any:
     With a planned step clipping adapts, within a public bound where there is one, unless --clip says otherwise.
     """
     kind = kind_of_method(arguments)
-    values = _said_once(arguments, "set", ("step", "allocation", "clip"))
+    values = _said_once(arguments, "set", ("step", "allocation", "clip", "sampling"))
     for name, part in PARTS.items():
         if isinstance(values.get(name), dict):
             values[name] = made(part, values[name])
+    # A plan is made for full gradients.
+    planned = planned and values.get("sampling") is None
     if kind.plans and planned:
         values.setdefault("step", PLANNED)
     if kind.plans and planned and values["step"] == PLANNED:

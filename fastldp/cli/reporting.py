@@ -127,7 +127,7 @@ def _called(method: Any) -> str:
 def _shown(value: Any) -> str:
     if value == fl.AdaptiveClip():
         return repr(ADAPTIVE)
-    return _called(value) if isinstance(value, fl.AdaptiveClip) else repr(value)
+    return _called(value) if isinstance(value, fl.AdaptiveClip | fl.Sampling) else repr(value)
 
 
 def _errors(run: fl.Solution, problem: fl.Problem) -> list[str]:

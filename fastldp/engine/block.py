@@ -23,12 +23,14 @@ from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import gradient, rounds
 from fastldp.kernels.barrier import barrier
 from fastldp.kernels.calling import lay, laying_of
+from fastldp.kernels.chacha import SAMPLES, derived_keys
 from fastldp.kernels.clipping import Clipping
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.methods import Method, State, acts_of, rows_of
 from fastldp.kernels.mixing import Links
 from fastldp.kernels.network import Network
 from fastldp.kernels.release import PUBLIC_BITS, LongRelease, Release, SingleRelease, Transcript
+from fastldp.kernels.sampling import BLOCKS, Drawing, Drawn, DrawnAlone, Everyone
 from fastldp.kernels.simd import aligned_zeros
 from fastldp.methods.clipping import Adapting
 from fastldp.problems.composite import Composite
@@ -109,6 +111,7 @@ class Block:
         self._nothing_seen = Transcript(-1, nothing, self.zeros(0, problem.n), nothing)
         self._calls = rounds.Calls()
         self.clipping = self._clipping(problem)
+        self.drawing = self._drawing()
         self._clips = self.objective.clip.copy()
         self._laid = _Laid(0, 0, self.release.deviations, self.method, self.clipping)
         self._begin()
@@ -140,6 +143,9 @@ class Block:
             self.release.keys[:, group.lanes] = group.runs.keys[group.repetitions].T
         if isinstance(self.release, SingleRelease):
             self.release.drawn.fill(-1)
+        if not isinstance(self.drawing, Everyone):
+            own = derived_keys(self.release.keys.T, SAMPLES).T
+            self.drawing.keys[...] = own[:, :1] if self.alone else own
 
     def carry_on(self, done: int, memories: Sequence[Array]) -> None:
         """Go on after round `done` with what `memories` gave of each run, in the order of the lanes."""
@@ -300,7 +306,7 @@ class Block:
             "deviations": self.zeros(0),
             "first": 0,
             "factors": self.stack(runs.schedule.factors for runs in self._kinds),
-            "weight": (1.0 / self.program.method.divisors(problem)).astype(self.dtype),
+            "weight": (1.0 / self.program.divisors(problem)).astype(self.dtype),
             "unit": self._unit,
         }
         if isinstance(self.samples, Network):
@@ -312,6 +318,19 @@ class Block:
             drawn = np.zeros(problem.n, dtype=np.int64)
             return SingleRelease(**common, normals=normals, dithers=dithers, drawn=drawn)
         return Release(**common)
+
+    def _drawing(self) -> Drawing:
+        """How its runs draw their samples; who does so alone has all lanes of the cipher for one key."""
+        sampling = self.program.sampling
+        if sampling is None:
+            return Everyone()
+        keys = np.zeros((8, BLOCKS if self.alone else self.lanes), dtype=np.uint32)
+        limits = np.full((1, *keys.shape[1:]), sampling.sample_limit, dtype=np.uint32)
+        if not self.alone:
+            return Drawn(keys, limits, 0)
+        # One more than a worker may have, filled up to whole lanes.
+        rows = np.zeros((1, int(self.problem.sizes.max()) + LANES["float32"]), dtype=np.int64)
+        return DrawnAlone(keys, limits[0, :1], 0, rows)
 
     def ends(self, length: int, *, at_records: bool = False, limit: int = NEVER) -> list[int]:
         """Where segments end, up to the limit: there, at the end of every run, and at least every `length` rounds.
@@ -442,7 +461,7 @@ class Block:
         records = rounds.Records(self._optimum, *self._records)
         method = laid.method._replace(acts=self.method.acts)
         parts = method, self.state, self.objective, samples, release, seen, records, self._calls, laid.clipping
-        return rounds.Laid(*parts)
+        return rounds.Laid(*parts, self.drawing)
 
     def _arrays_for(self, records: int) -> tuple[NDArray[Any], ...]:
         """Where so many average models, their spreads, their distances to the optimum and thresholds are put."""
@@ -451,6 +470,9 @@ class Block:
     @contextmanager
     def _samples(self, shares: int) -> Iterator[Samples]:
         """The data, with scratch for so many shares of the workers; BLAS has one thread in each of them."""
+        if isinstance(self.drawing, DrawnAlone) and self.drawing.rows.shape[0] != shares:
+            rows = np.zeros((shares, *self.drawing.rows.shape[1:]), dtype=np.int64)
+            self.drawing = self.drawing._replace(rows=rows)
         if self.state.gradient.shape[0] != shares:
             self.state = self.state._replace(**self.scratch(self.problem.d, shares)._asdict())
         if isinstance(self.samples, gradient.Panels) and self.samples.partial.shape[0] != shares:
@@ -460,7 +482,7 @@ class Block:
             yield self.samples
             return
         if self.samples.model.shape[0] != shares:
-            self.samples = with_scratch(self.samples, shares)
+            self.samples = with_scratch(self.samples, shares, drawn=isinstance(self.drawing, DrawnAlone))
         with blas.one_thread():
             yield self.samples
 

@@ -87,7 +87,7 @@ def execute(
     packs = pack(jobs, lanes, lines)
     _refuse_what_cannot_fit(problem, jobs, lanes=lines * lanes, blocks=min(len(packs), cores))
     single = sum(len(pack) for pack in packs) == 1
-    samples, alone = _laid_out(problem, single=single, runs=max(map(len, packs)))
+    samples, alone = _laid_out(problem, jobs, single=single, runs=max(map(len, packs)))
     cost = nanoseconds(problem, max(runs.schedule.program.local_steps for runs in jobs))
 
     last = threading.local()
@@ -163,19 +163,21 @@ def code_of(problem: Composite, jobs: Sequence[Runs]) -> list[Piece]:
     count = sum(len(runs.keys) for runs in jobs)
     lines = lines_of(problem, count, available_cores())
     packs = {(batch[0].runs.kind, len(batch)): batch for batch in pack(jobs, lanes_of(problem), lines)}
-    samples, alone = _laid_out(problem, single=count == 1, runs=max(map(len, packs.values())))
+    samples, alone = _laid_out(problem, jobs, single=count == 1, runs=max(map(len, packs.values())))
     return [piece for batch in packs.values() for piece in Block(samples, batch, alone=alone).code().all()]
 
 
-def _laid_out(problem: Composite, *, single: bool, runs: int) -> tuple[Samples, bool]:
+def _laid_out(problem: Composite, jobs: Sequence[Runs], *, single: bool, runs: int) -> tuple[Samples, bool]:
     """The data as kernels want them for blocks of so many runs, and whether one run puts its samples in the lanes."""
     if not (single and isinstance(problem, Problem)):
         return samples_in_lanes(problem, runs), False
-    return laid_out_alone(problem, problem)
+    return laid_out_alone(problem, problem, jobs[0].schedule.program)
 
 
-def laid_out_alone(problem: Problem, whole: Problem) -> tuple[Samples, bool]:
+def laid_out_alone(problem: Problem, whole: Problem, program: Program) -> tuple[Samples, bool]:
     """The same for a single run on a problem, or on a part of the whole problem."""
+    if program.sampling is not None:
+        return samples_in_rows(problem), False
     if sparse.issparse(problem.rows):
         return samples_in_rows(problem), True
     # Where shards are too small to fill panels the run rides in run lanes, alone.

@@ -22,6 +22,7 @@ from fastldp.kernels import gradient, rounds
 from fastldp.kernels.calling import lay
 from fastldp.kernels.methods import TAKE, Method
 from fastldp.kernels.release import LongRelease, Release, SingleRelease, Transcript
+from fastldp.kernels.sampling import Drawing, Everyone
 from fastldp.kernels.simd import aligned_zeros
 from fastldp.methods import Schedule
 from fastldp.problems.composite import Composite
@@ -66,7 +67,7 @@ class WorkerBlock(_Half):
         if adapting is not None:
             adapting = replace(adapting, factors=adapting.factors[self._worker])
         schedule = replace(schedule, factors=schedule.factors[self._worker], adapting=adapting)
-        super().__init__(shard, schedule, *laid_out_alone(shard, whole), x0, key)
+        super().__init__(shard, schedule, *laid_out_alone(shard, whole, schedule.program), x0, key)
         steps, d = self.program.local_steps, shard.d
         self.seen = Transcript(0, self.zeros(steps, d), self.zeros(1, 1), self.zeros(1, d))
 
@@ -76,8 +77,12 @@ class WorkerBlock(_Half):
         does = TAKE if self.program.local_steps > 1 else 0
         return made._replace(of_workers=made.of_workers[:, self._worker].copy(), does=does)
 
+    def _drawing(self) -> Drawing:
+        made = super()._drawing()
+        return made if isinstance(made, Everyone) else made._replace(first=self._worker.start)
+
     def _release(self, problem: Composite) -> Release | SingleRelease | LongRelease:
-        weight = 1.0 / self.program.method.divisors(self._whole)[self._worker]
+        weight = 1.0 / self.program.divisors(self._whole)[self._worker]
         return super()._release(problem)._replace(weight=weight.astype(self.dtype), first=self._worker.start)
 
     def make(self, t: int, kept: Mapping[str, Array], threshold: float | None, pace: float) -> tuple[Array, float]:

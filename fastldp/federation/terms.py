@@ -37,6 +37,8 @@ Array = NDArray[np.float64]
 
 FORMAT = 1
 """Of the text, and of what noise is addressed by."""
+# Parameters that came after the format: they stand where they are given.
+LATER = ("sampling",)
 # What gradients are divided by is at most so much: doubles hold all whole numbers up to there.
 MOST_ROWS = 2**53
 # What terms may be made of, by the name that stands in them.
@@ -45,6 +47,7 @@ CLASSES: dict[str, type] = {
     for kind in (
         *methods.METHODS,
         methods.AdaptiveClip,
+        methods.Sampling,
         Prior,
         *(getattr(regularizers, name) for name in regularizers.__all__),
         *(losses.Logistic, losses.Squared, losses.Huber, losses.SmoothedHinge),
@@ -316,6 +319,7 @@ def _plain(name: str, value: Any) -> Any:
         if not (issubclass(kind, Method | Regularizer | Loss | Budget) or CLASSES.get(kind.__name__) is kind):
             raise ArgumentError(name, value, "terms cannot hold it; give numbers, arrays, or a class of methods")
         own = {field.name: _plain(field.name, getattr(value, field.name)) for field in fields(value)}
+        own = {name: part for name, part in own.items() if not (part is None and name in LATER)}
         return {"class": name_of(kind), **own}
     if isinstance(value, Method | Regularizer | Loss):
         return {"class": name_of(type(value))}

@@ -5,6 +5,7 @@ from fastldp.methods.clipping import AdaptiveClip
 from fastldp.methods.isrl import ISRLDP
 from fastldp.methods.local_steps import DPFedAvg, DPScaffold, LDPFedEXP
 from fastldp.methods.primal_dual import ALLOCATIONS, PrimalDual
+from fastldp.methods.sampling import Sampling
 from fastldp.methods.scaffnew import DPScaffNew
 from fastldp.methods.schedule import Outline, Program, Schedule, Terms
 
@@ -23,6 +24,7 @@ __all__ = [
     "Outline",
     "PrimalDual",
     "Program",
+    "Sampling",
     "Schedule",
     "Terms",
 ]

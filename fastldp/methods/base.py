@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError, ExtensionError
 from fastldp.extending import Extensible, said_of
-from fastldp.kernels.clipping import EARLY_COUNT
+from fastldp.kernels.chacha import EARLY_COUNT
 from fastldp.kernels.formulas import is_ours
 from fastldp.kernels.methods import ACTS, COMMON, Names
 from fastldp.kernels.mixing import Links
 from fastldp.lanes import load, store
 from fastldp.methods.clipping import AdaptiveClip, checked_clip
 from fastldp.methods.planned import PLANNED, PLANS, checked_step
+from fastldp.methods.sampling import checked_sampling
 from fastldp.methods.schedule import Outline, Program, Schedule, Terms, fewest_rounds, static_outline
 from fastldp.planning.plan import Way
 from fastldp.privacy.budget import Budget
@@ -38,7 +39,7 @@ MOST_LOCAL_STEPS = EARLY_COUNT
 # More versions than a method will have.
 EDITIONS = 1000
 # Parameters that the engine reads, and formulas do not find in `self`.
-NO_NUMBERS = ("local_steps", "clip", "prior", "topology", "failures")
+NO_NUMBERS = ("local_steps", "clip", "prior", "topology", "failures", "sampling")
 
 
 # What acts take, beside self.
@@ -52,7 +53,7 @@ ARGUMENTS = {
     "message": ("run", "i", "j"),
 }
 # Parameters that are named only where they are given.
-UNSAID = ("topology", "failures")
+UNSAID = ("topology", "failures", "sampling")
 # The sizes of the arrays that formulas of a class from outside are tried on.
 TRIED_WORKERS, TRIED_COORDINATES, TRIED_RUNS = 2, 3, 2
 # Classes that were, with and without a regularizer.
@@ -178,6 +179,8 @@ class Method(Extensible):
             keep("step", checked_step(own["step"]) if self.plans else real("step", own["step"], remedy, above=0))
         if own.get("clip") is not None:
             keep("clip", checked_clip(own["clip"]))
+        if own.get("sampling") is not None:
+            keep("sampling", checked_sampling(own["sampling"]))
         if own.get("topology") is not None:
             keep("topology", Graph.of(own["topology"]))
         if "failures" in own:

@@ -24,6 +24,7 @@ from fastldp.lanes import fma, load, mean_over_workers, prox, store
 from fastldp.methods.base import Method
 from fastldp.methods.clipping import AdaptiveClip
 from fastldp.methods.planned import PLANNED, check_prior
+from fastldp.methods.sampling import Sampling
 from fastldp.methods.schedule import Outline, Program, Terms
 from fastldp.problems.prior import Prior
 from fastldp.validation import integer
@@ -31,7 +32,7 @@ from fastldp.validation import integer
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ISRLDP(Method):
     """One noisy gradient a worker and round, at a model that all share: noisy proximal gradient descent.
 
@@ -51,6 +52,8 @@ class ISRLDP(Method):
         The answer is the mean of the iterates of so many last rounds; 0 takes the last.
     prior : Prior or str, optional
         What the planner assumes, as of `PrimalDual`.
+    sampling : Sampling or float, optional
+        Which samples and workers a round is of; all of them where it is not given.
 
     Examples
     --------
@@ -73,6 +76,7 @@ class ISRLDP(Method):
     accelerated: bool = False
     tail_average: int = 0
     prior: Prior | str | None = None
+    sampling: Sampling | float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,6 +14,7 @@ from fastldp.lanes import broadcast, fma, load, maximum, select, store, weighted
 from fastldp.methods.base import Found, Method, View
 from fastldp.methods.clipping import AdaptiveClip
 from fastldp.methods.planned import PLANNED, check_prior
+from fastldp.methods.sampling import Sampling
 from fastldp.methods.schedule import Program
 from fastldp.problems.composite import Composite
 from fastldp.problems.prior import Prior
@@ -56,7 +57,7 @@ class LocalSteps(Method):
             store(x + self.server_step * (weighted_mean(run.Y, j, run.shares) - x), run.model, 0, j)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DPFedAvg(LocalSteps):
     """Each round every worker takes K noisy gradient steps from the server's model, which moves to their mean.
 
@@ -72,6 +73,8 @@ class DPFedAvg(LocalSteps):
         η_g; with 1 the server takes the mean.
     prior : Prior or str, optional
         What the planner assumes, as of `PrimalDual`.
+    sampling : Sampling or float, optional
+        Which samples and workers a round is of; all of them where it is not given.
 
     Examples
     --------
@@ -88,13 +91,14 @@ class DPFedAvg(LocalSteps):
     clip: float | str | AdaptiveClip | None = None
     server_step: float = 1.0
     prior: Prior | str | None = None
+    sampling: Sampling | float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_prior(self.prior, planned=self.step == PLANNED)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DPScaffold(LocalSteps):
     """DP-FedAvg with control variates, which take off the drift of workers whose data differ.
 
@@ -112,6 +116,8 @@ class DPScaffold(LocalSteps):
         Whether the variates begin as means of K noisy gradients at the start; that costs a round's releases.
     prior : Prior or str, optional
         What the planner assumes, as of `PrimalDual`.
+    sampling : Sampling or float, optional
+        Which samples and workers a round is of; all of them where it is not given.
 
     Examples
     --------
@@ -130,6 +136,7 @@ class DPScaffold(LocalSteps):
     server_step: float = 1.0
     warm_start: bool = False
     prior: Prior | str | None = None
+    sampling: Sampling | float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -193,7 +200,7 @@ class DPScaffold(LocalSteps):
             x = new
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LDPFedEXP(LocalSteps):
     """DP-FedAvg with a server's step that follows from the noisy updates: there is none to tune.
 
@@ -214,6 +221,8 @@ class LDPFedEXP(LocalSteps):
         K, as of `DPFedAvg`.
     clip : float or AdaptiveClip, optional
         C, likewise.
+    sampling : Sampling or float, optional
+        Which samples and workers a round is of; all of them where it is not given.
 
     Examples
     --------
@@ -227,6 +236,7 @@ class LDPFedEXP(LocalSteps):
     step: float
     local_steps: int
     clip: float | str | AdaptiveClip | None = None
+    sampling: Sampling | float | None = None
 
     def values(self, program: Program) -> dict[str, Any]:
         """What the noise of a round adds to ‖Δᵢ‖², the mean over the workers."""

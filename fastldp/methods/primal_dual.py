@@ -24,6 +24,7 @@ from fastldp.methods.planned import (
     read_by_plan,
     refuse_without_budget,
 )
+from fastldp.methods.sampling import Sampling
 from fastldp.methods.schedule import (
     Calibration,
     Outline,
@@ -33,6 +34,7 @@ from fastldp.methods.schedule import (
     adapting_of,
     calibrated,
     check_clip,
+    check_sampling,
     counts_of,
     ledger_of,
     noiseless,
@@ -70,6 +72,8 @@ class PrimalDual(Method):
     clip : float, str or AdaptiveClip, optional
         C, the norm each sample's gradient is clipped to; or how it adapts, ``"adaptive"`` for `AdaptiveClip()`; the
         problem's bound where it is not given.
+    sampling : Sampling or float, optional
+        Which samples and workers a round is of; all of them where it is not given.
     topology : str, Graph, networkx graph or sparse matrix, optional
         Whose messages workers mix, where there is no server: ``"ring"``, ``"grid"``, ``"star"``,
         ``"random:DEGREE:SEED"`` or what `Graph` has; ``"complete"`` is what a server does.
@@ -98,6 +102,7 @@ class PrimalDual(Method):
     allocation: str | ArrayLike | Plan = "dynamic"
     prior: Prior | str | None = None
     clip: float | str | AdaptiveClip | None = None
+    sampling: Sampling | float | None = None
     topology: Any = None
     failures: float | None = None
 
@@ -186,10 +191,12 @@ class PrimalDual(Method):
             refuse_without_budget(self.step)
             program = Program(kernels, problem, rounds, self._step(problem))
             check_clip(program)
+            check_sampling(program, planned=False)
             return noiseless(program)
         program = Program(kernels, problem, rounds, 1.0)
         check_clip(program)
-        clip, (bound, source), divisors = program.adaptive, program.bounding(problem), problem.divisors
+        check_sampling(program, planned=self._planned or isinstance(self.allocation, Plan))
+        clip, (bound, source), divisors = program.adaptive, program.bounding(problem), program.divisors(problem)
         calibration = terms.calibration(bound, divisors, rounds, clip)
         unit, way, left = calibration.sensitivities.total, self.way(problem), terms.left(clip)
         table, line = None, ""

@@ -21,13 +21,14 @@ from fastldp.kernels.release import PUBLIC_BITS
 from fastldp.lanes import any_lane, broadcast, fma, load, mean_over_workers, prox, select, store
 from fastldp.methods.base import Found, Method, View
 from fastldp.methods.clipping import AdaptiveClip
+from fastldp.methods.sampling import Sampling
 from fastldp.methods.schedule import Program
 from fastldp.validation import real
 
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DPScaffNew(Method):
     """Local steps with control variates, and rare, random communication: ProxSkip (Mishchenko et al. 2022) with noise.
 
@@ -49,6 +50,8 @@ class DPScaffNew(Method):
         communications. With 1 it is `ISRLDP`.
     clip : float or AdaptiveClip, optional
         C, the norm each sample's gradient is clipped to, or how it adapts; the problem's bound where it is not given.
+    sampling : Sampling or float, optional
+        Which samples and workers a round is of; all of them where it is not given.
 
     Examples
     --------
@@ -71,6 +74,7 @@ class DPScaffNew(Method):
     step: float
     probability: float
     clip: float | str | AdaptiveClip | None = None
+    sampling: Sampling | float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import memory
-from fastldp.errors import BudgetError, DataError
+from fastldp.errors import ArgumentError, BudgetError, DataError
 from fastldp.kernels.formulas import is_ours
 from fastldp.methods.clipping import ROUNDING, Adapting, AdaptiveClip, Limits
 from fastldp.methods.planned import (
@@ -26,6 +26,7 @@ from fastldp.methods.planned import (
     read_by_plan,
     refuse_without_budget,
 )
+from fastldp.methods.sampling import Sampling
 from fastldp.planning.plan import ARRAYS_OF_RELEASES, chosen
 from fastldp.privacy import sampler
 from fastldp.privacy.allocation import LARGEST_VARIANCE, LARGEST_VARIANCES, factors_of, static_variances
@@ -82,6 +83,12 @@ class Program:
         return found
 
     @property
+    def sampling(self) -> Sampling | None:
+        """Which samples and workers a round is of; None where all are."""
+        found: Sampling | None = getattr(self.method, "sampling", None)
+        return found
+
+    @property
     def adaptive(self) -> AdaptiveClip | None:
         """The method's own, where it adapts."""
         return self.clip if isinstance(self.clip, AdaptiveClip) else None
@@ -93,7 +100,15 @@ class Program:
         own = b"" if is_ours(type(self.method)) else self.method.divisors(self.problem).tobytes()
         # Workers of a block have the same neighbours.
         graph = self.method.graph, self.failures > 0
-        return type(self.method), self.local_steps, self.warm_start, self.adaptive is not None, own, graph
+        return (
+            type(self.method),
+            self.local_steps,
+            self.warm_start,
+            self.adaptive is not None,
+            self.sampling,
+            own,
+            graph,
+        )
 
     @cached_property
     def mixing(self) -> Mixing | None:
@@ -112,6 +127,11 @@ class Program:
     def broadcasts(self, rounds: int) -> int:
         """How often the server answers in so many rounds."""
         return rounds + self.warm_start
+
+    def divisors(self, problem: Composite) -> Array:
+        """(n,): what a release divides the sum of a worker's gradients by: fewer are in it where they are drawn."""
+        of_all = self.method.divisors(problem)
+        return of_all if self.sampling is None else of_all * self.sampling.part
 
     def threshold(self, problem: Composite) -> float:
         """The norm each sample's gradient is clipped to, at first: the method's or the problem's; infinite if none."""
@@ -301,12 +321,13 @@ def adapting_of(program: Program, factor: float = 1.0, table: Table | None = Non
 def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
     """The outline of a run with the same noise in all releases, and its step planned where it is to be."""
     step, prior = getattr(method, "step", np.nan), getattr(method, "prior", None)
-    problem, divisors = terms.problem, method.divisors(terms.problem)
+    problem = terms.problem
     # A planned step is not known before the bound is.
     program = Program(method, problem, rounds, 1.0 if step == PLANNED else step)
-    releases = program.releases(rounds)
+    divisors, releases = program.divisors(problem), program.releases(rounds)
     terms.refuse_beyond_memory(releases)
     check_clip(program)
+    check_sampling(program, planned=step == PLANNED)
     if not terms.private:
         refuse_without_budget(step)
         return noiseless(program)
@@ -358,6 +379,20 @@ def check_clip(program: Program) -> None:
         program.clip.counted(program.rounds)
     elif program.clip is not None:
         threshold("clip", program.clip, program.problem.precision)
+
+
+def check_sampling(program: Program, *, planned: bool) -> None:
+    """Refuse a plan, which knows full gradients only, and counts in rounds, which would need those not drawn."""
+    if program.sampling is None:
+        return
+    if program.sampling.workers < 1:
+        raise ArgumentError("workers", program.sampling.workers, "all workers take part in every round; leave it out")
+    if planned:
+        remedy = "a plan is made for full gradients; give a step= and an allocation= that are not planned"
+        raise ArgumentError("sampling", program.sampling, remedy)
+    if program.adaptive is not None and program.adaptive.every is not None:
+        remedy = "counts in rounds need the gradients of all samples; AdaptiveClip(every=None) counts before the first"
+        raise ArgumentError("clip", program.adaptive, remedy)
 
 
 def counts_of(terms: Terms, adapting: Adapting | None) -> dict[str, Any]:
@@ -439,7 +474,8 @@ def fewest_rounds(method: Method, terms: Terms) -> int:
     problem, prior = terms.problem, getattr(method, "prior", None)
     program = Program(method, problem, 1, 1.0)
     clip, (bound, _) = program.adaptive, program.bounding(problem)
-    unit, way = terms.calibration(bound, method.divisors(problem), 1, clip).sensitivities.total, method.way(problem)
+    check_sampling(program, planned=True)
+    unit, way = terms.calibration(bound, program.divisors(problem), 1, clip).sensitivities.total, method.way(problem)
     allocation = getattr(method, "allocation", "static")
     if clip is not None:
         found = Outlook(program, prior, terms.left(clip), unit, way, allocation=allocation).fewest()

@@ -62,15 +62,20 @@ def samples_of(problem: MLP) -> Network:
         slopes=none,
         reaches=aligned_zeros((0, 0, 0, lanes), dtype),
         norms=aligned_zeros((0, 0, lanes), dtype),
+        drawn_values=none,
+        drawn_classes=aligned_zeros((0, lanes), dtype),
+        drawn_counted=aligned_zeros((0, lanes), dtype),
+        drawn_reach=aligned_zeros((0, lanes), dtype),
     )
 
 
-def with_scratch(samples: Network, shares: int) -> Network:
-    """The same with scratch for so many shares of the workers."""
+def with_scratch(samples: Network, shares: int, *, drawn: bool = False) -> Network:
+    """The same with scratch for so many shares of the workers, and for the samples that they draw."""
     lanes, dtype = samples.classes.shape[1], samples.values.dtype
     d = int(samples.offsets[-1] + samples.widths[-1] * (samples.widths[-2] + 1))
     longest = int(np.diff(samples.starts).max())
     units = int(samples.widths[1:].sum()) * longest
+    gathered = shares * longest if drawn else 0
     return samples._replace(
         model=aligned_zeros((shares, d), dtype),
         sums=aligned_zeros((shares, d), dtype),
@@ -78,6 +83,10 @@ def with_scratch(samples: Network, shares: int) -> Network:
         slopes=aligned_zeros((shares, units), dtype),
         reaches=aligned_zeros((shares, samples.offsets.size, longest // lanes, lanes), dtype),
         norms=aligned_zeros((shares, longest // lanes, lanes), dtype),
+        drawn_values=aligned_zeros((gathered, samples.values.shape[1]), dtype),
+        drawn_classes=aligned_zeros((gathered // lanes, lanes), dtype),
+        drawn_counted=aligned_zeros((gathered // lanes, lanes), dtype),
+        drawn_reach=aligned_zeros((gathered // lanes, lanes), dtype),
     )
 
 

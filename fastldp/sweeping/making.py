@@ -28,7 +28,7 @@ REGULARIZERS = {
 }
 
 # Parameters of methods that are written as tables.
-PARTS: dict[str, Any] = {"prior": Prior, "clip": methods.AdaptiveClip}
+PARTS: dict[str, Any] = {"prior": Prior, "clip": methods.AdaptiveClip, "sampling": methods.Sampling}
 
 
 def kind_of(argument: str, name: Any, known: Mapping[str, Any], base: type) -> Any:

@@ -84,7 +84,7 @@ def flat(parameters: dict[str, Any]) -> dict[str, Any]:
         elif section == "method":
             columns["method"] = values["name"]
             columns |= {name: value for name, value in values.items() if name != "name"}
-            for part, word in (("prior", "given"), ("clip", "adaptive")):
+            for part, word in (("prior", "given"), ("clip", "adaptive"), ("sampling", "given")):
                 if isinstance(inner := values.get(part), dict):
                     columns |= {f"{part}_{name}": value for name, value in inner.items() if name != "name"}
                     columns[part] = word

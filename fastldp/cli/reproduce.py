@@ -17,13 +17,15 @@ from fastldp.validation import integer
 
 SUMMARY = "draw the paper's figures and Table 1 again, and say which of its claims held"
 ALL = ("fig1", "fig2", "table1")
-WHAT = (*ALL, "all", "fig3", "planner")
+WHAT = (*ALL, "all", "fig3", "planner", "readings", "scaffold")
 EXAMPLES = """\
 examples:
   fastldp reproduce fig1 --quick              a small trial on generated data, in some minutes
-  fastldp reproduce all                       the paper's data and sizes, in less than a quarter of an hour
+  fastldp reproduce all                       the paper's data and sizes, in twenty minutes on two cores
   fastldp reproduce fig2 --data synthetic     the paper's sizes on generated data, without a download
   fastldp reproduce fig3                      the network on MNIST, not part of all: it takes half an hour
+  fastldp reproduce readings                  the claims of Figure 1 under twenty readings of its protocol
+  fastldp reproduce scaffold                  where DP-SCAFFOLD is better than DP-FedAvg, and where it is not
   fastldp reproduce planner                   beyond the paper: the planner against the paper's step and a search
 Every experiment is a recipe in TOML, run by fastldp sweep: the folder has the specification, the results (.h5), the
 points of the curves (.csv), the pictures (.png, .pdf), the verdicts, and a page with all of it to open in a browser

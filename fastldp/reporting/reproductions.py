@@ -17,6 +17,8 @@ TITLES = {
     "fig3": "Figure 3",
     "table1": "Table 1",
     "planner": "The planner",
+    "readings": "Figure 1 under other readings",
+    "scaffold": "Where DP-SCAFFOLD is better",
 }
 BOUND = "bound"
 # So many curves whose names begin or end alike are a picture of their own.

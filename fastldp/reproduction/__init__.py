@@ -5,6 +5,8 @@ from fastldp.reproduction.fig1 import Figure1
 from fastldp.reproduction.fig2 import Figure2
 from fastldp.reproduction.fig3 import Figure3
 from fastldp.reproduction.planner import Planner
+from fastldp.reproduction.readings import Readings
+from fastldp.reproduction.scaffold import Scaffold
 from fastldp.reproduction.table1 import Table1
 from fastldp.reproduction.verdicts import Verdict
 
@@ -14,6 +16,8 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
     "table1": Table1,
     "fig3": Figure3,
     "planner": Planner,
+    "readings": Readings,
+    "scaffold": Scaffold,
 }
 
 __all__ = ["EXPERIMENTS", "Experiment", "Verdict"]

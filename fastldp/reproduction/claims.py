@@ -102,6 +102,11 @@ class Claim:
     least: float = -np.inf
     """What Θ cannot be less than by much, where a lower limit is not worth more runs."""
 
+    @property
+    def simple(self) -> bool:
+        """Whether there is nothing to choose."""
+        return len(self.ways) == 1 and len(self.ways[0]) == 1
+
 
 def better(where: str, text: str, first: Point, second: Point) -> Claim:
     """That the first error is less."""
@@ -170,6 +175,8 @@ class Standing:
     @classmethod
     def of(cls, claim: Claim, chosen_on: Errors) -> Standing:
         """What is to be chosen is chosen on runs that no verdict rests on."""
+        if claim.simple:
+            return cls(claim, 0, (0,))
         estimates = [[_estimate(contrast.of(chosen_on)) for contrast in way] for way in claim.ways]
         best = int(np.argmax([min(way) for way in estimates]))
         return cls(claim, best, tuple(int(np.argmin(way)) for way in estimates))
@@ -227,7 +234,10 @@ class Standing:
     def verdict(self) -> Verdict:
         low, high = (f"{np.exp(end):.3g}" for end in self.interval)
         measured = f"{self._errors()}; ratio {low} to {high}, {self.runs:,} runs"
-        return Verdict(self.claim.where, self.claim.text, measured, None if self.alike else self.held, self.alike)
+        ratio = float(np.exp(np.mean(self.interval))) if np.isfinite(self.interval).all() else None
+        return Verdict(
+            self.claim.where, self.claim.text, measured, None if self.alike else self.held, self.alike, ratio
+        )
 
     def _errors(self) -> str:
         """In words."""

@@ -54,11 +54,26 @@ class Source:
     series: Series
     recipe: str
     into: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
     """What the recipe has in place of its own."""
     measure: str = "optimality"
     where: Mapping[str, Any] | None = None
     """What its runs are known by, where that is not what the method was called with."""
+    problem: dict[str, Any] = field(default_factory=dict)
+    """What the problem has beside the recipe's."""
+    chosen: bool = True
+    """Whether the curve is of the first repetitions of the same runs: others are judged then."""
+
+    @property
+    def before(self) -> int:
+        """So many repetitions are not judged."""
+        return self.series.values.shape[1] if self.chosen else 0
+
+    @property
+    def text(self) -> str:
+        """The specification of its runs, before the methods."""
+        text = with_values(recipe_text(self.recipe), self.values, self.problem)
+        return text.partition("\n[[method]]")[0]
 
     def method(self, rounds: int) -> dict[str, Any]:
         """What it was run with at a horizon."""
@@ -97,16 +112,23 @@ class Experiment(ABC):
         return self.place.folder / f"{self.name}{ending}"
 
     def sweep(
-        self, recipe: str, *, into: str, added: str = "", name: str = "", values: Mapping[str, Any] | None = None
+        self,
+        recipe: str,
+        *,
+        into: str,
+        added: str = "",
+        name: str = "",
+        values: Mapping[str, Any] | None = None,
+        problem: Mapping[str, Any] | None = None,
     ) -> Results:
         """The runs of a recipe, with what is added to it, in a file; what is there already is not made again.
 
-        `values` replace those that the recipe has on the lines of these keys.
+        `values` replace those that the recipe has on the lines of these keys; the problem has those of `problem` too.
         """
-        text = with_values(recipe_text(recipe), values or {}) + added
-        return self._swept(text, name or recipe, into, self._keys)
+        text = with_values(recipe_text(recipe), values or {}, problem or {}) + added
+        return self.swept(text, name or recipe, into, self._keys)
 
-    def _swept(self, text: str, name: str, into: str, keys: dict[str, int]) -> Results:
+    def swept(self, text: str, name: str, into: str, keys: dict[str, int]) -> Results:
         """The runs of a specification, and those of the settings with these keys, to which its own are added."""
         # Beside the results lies exactly what they were made from.
         spec = self.place.folder / f"{name}.toml"
@@ -138,24 +160,20 @@ class Experiment(ABC):
 
     def _further(self, points: Sequence[tuple[Point, Source]], count: int) -> Errors:
         """So many repetitions of these points, after those of their curves."""
-        sweeps: dict[str, list[tuple[Point, Source]]] = {}
+        sweeps: dict[tuple[str, str], list[tuple[Point, Source]]] = {}
         for point, source in points:
-            sweeps.setdefault(repr((source.recipe, source.into, dict(source.values))), []).append((point, source))
+            sweeps.setdefault((source.text, source.into), []).append((point, source))
         errors: dict[Point, Any] = {}
-        for some in sweeps.values():
+        for (text, into), some in sweeps.items():
             first = some[0][1]
-            before = first.series.values.shape[1]
-            text = with_values(recipe_text(first.recipe), first.values)
-            text = text.partition("\n[[method]]")[0]
-            text = re.sub(r"(?m)^repetitions = .*$", f"repetitions = {before + count}", text)
+            text = re.sub(r"(?m)^repetitions = .*$", f"repetitions = {first.before + count}", text)
             text += "".join(method_table(one.method(at.rounds), at.series, at.rounds) for at, one in some)
-            about = [first.recipe.removeprefix(f"{self.name}-"), *map(shown, first.values.values())]
-            name = "-".join([self.name, "verdicts", *about, f"{count}"])
-            found = self._swept(text, name, first.into, {})
+            about = [first.recipe.removeprefix(f"{self.name}-"), *map(shown, (first.values | first.problem).values())]
+            found = self.swept(text, "-".join([self.name, "verdicts", *about, f"{count}"]), into, {})
             for point, source in some:
                 told = source.method(point.rounds) if source.where is None else source.where
                 runs = found.where(rounds=point.rounds, **told)
-                errors[point] = ends(runs, source.measure)[before:]
+                errors[point] = ends(runs, source.measure)[source.before :]
         return errors
 
     def horizons(self, recipe: str) -> list[int]:
@@ -198,17 +216,18 @@ def recipe_text(name: str) -> str:
     return (files("fastldp.reproduction") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
 
 
-def with_values(text: str, values: Mapping[str, Any]) -> str:
-    """A recipe with other numbers on the lines of these keys.
+def with_values(text: str, values: Mapping[str, Any], problem: Mapping[str, Any] | None = None) -> str:
+    """A recipe with other values on the lines of these keys, and with further keys of the problem.
 
-    >>> with_values("workers = 20\\ngradient_bound = [0.1, 0.6]\\n", {"gradient_bound": 0.6})
-    'workers = 20\\ngradient_bound = 0.6\\n'
+    >>> with_values("[problem]\\nworkers = 20\\nl2 = 0.1\\n", {"l2": 0.2}, {"start": 10.0})
+    '[problem]\\nstart = 10.0\\nworkers = 20\\nl2 = 0.2\\n'
     """
     for key, value in values.items():
         text, found = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value!r}", text)
         if found != 1:
             raise ValueError(f"the recipe has {found} lines for {key}")
-    return text
+    further = "".join(f"{key} = {value!r}\n" for key, value in (problem or {}).items())
+    return text.replace("[problem]\n", f"[problem]\n{further}", 1)
 
 
 def save_csv(path: Path, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -33,6 +33,8 @@ class Verdict(NamedTuple):
     """None where the runs do not decide it."""
     alike: bool = False
     """Whether what is compared is shown to be no different, within five percent."""
+    ratio: float | None = None
+    """Of the errors that are compared: the middle of its limits."""
 
     @property
     def word(self) -> str:

@@ -1143,3 +1143,30 @@ def libsvm_rows(text: str, first_index: int = 0) -> tuple[list[tuple[float, list
             except ValueError:
                 bad.append(number)
     return rows, bad
+
+
+def sampled_delta(rate: float, s: float, epsilon: float) -> float:
+    """∫ (P − e^ε Q)₊ for P, Q = (1 − q) N(0, s²) + q N(±1, s²), by a sum over small steps."""
+    z = np.linspace(-1 - 15 * s, 1 + 15 * s, 2_000_001)
+
+    def density(mean: float) -> Array:
+        return np.asarray(np.exp(-((z - mean) ** 2) / (2 * s * s)) / (s * math.sqrt(2 * math.pi)))
+
+    p, q = ((1 - rate) * density(0) + rate * density(mean) for mean in (1, -1))
+    return float(np.sum(np.maximum(p - math.exp(epsilon) * q, 0)) * (z[1] - z[0]))
+
+
+def sampled_delta_in_a_plane(rate: float, s: float, alpha: float, a: Array, b: Array) -> float:
+    """The same of gradients a and b, not on a line: in the plane they span, as all else is alike."""
+    x = np.array([np.linalg.norm(a), 0.0])
+    along = float(a @ b) / float(np.linalg.norm(a))
+    y = np.array([along, math.sqrt(max(0.0, float(b @ b) - along**2))])
+    side = np.linspace(-1 - 8 * s, 1 + 8 * s, 400)
+    first, second = np.meshgrid(side, side, indexing="ij")
+
+    def density(mean: Array) -> Array:
+        square = (first - mean[0]) ** 2 + (second - mean[1]) ** 2
+        return np.asarray(np.exp(-square / (2 * s * s)) / (2 * math.pi * s * s))
+
+    p, q = ((1 - rate) * density(np.zeros(2)) + rate * density(mean) for mean in (x, y))
+    return float(np.sum(np.maximum(p - alpha * q, 0)) * (side[1] - side[0]) ** 2)

@@ -1,0 +1,169 @@
+"""Sampled releases: never less δ than there is, hardly more, whoever computes it; and what faults in it would do."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive
+from fastldp.privacy import amplification, conversions
+from fastldp.privacy.amplification import Releases, Spending, delta_of, epsilon_of, scale_of
+from fastldp.verifying.sampled import delta_by_inversion
+
+# What ln δ may be raised by: the grid adds about 2e-3, and classes of rounds 2e-3 of the variance of the loss.
+LOOSE, LOOSE_CLASSES = 0.02, 0.06
+
+
+def even(rate: float, multiplier: float, rounds: int, **rest: Any) -> Releases:
+    return Releases(rate, np.full(rounds, multiplier), **rest)
+
+
+@pytest.mark.parametrize(
+    ("rate", "multiplier", "epsilon"),
+    [(1.0, 3.0, 0.5), (0.1, 1.0, 0.5), (0.5, 0.3, 2.0), (0.01, 0.5, 1.0), (0.001, 0.2, 3.0), (0.9, 20.0, 0.05)],
+)
+def test_one_release_is_the_hockey_stick_on_the_line(rate: float, multiplier: float, epsilon: float) -> None:
+    expected = naive.sampled_delta(rate, multiplier, epsilon)
+    found = delta_of(even(rate, multiplier, 1), epsilon)
+    assert expected <= found * (1 + 1e-9)
+    assert found <= expected * math.exp(LOOSE)
+
+
+@pytest.mark.parametrize(("rounds", "rho"), [(1, 0.02), (7, 0.5), (3000, 0.05)])
+def test_with_every_sample_it_is_the_gaussian_promise(rounds: int, rho: float) -> None:
+    """Replacing a sample moves a release by twice what a sample does."""
+    multiplier = math.sqrt(rounds / rho * 2)
+    for epsilon in (0.1, 1.0, 3.0):
+        expected = conversions.delta_of(rho, epsilon, "gdp")
+        found = delta_of(even(1.0, multiplier, rounds), epsilon)
+        assert expected * (1 - 1e-9) <= found <= expected * math.exp(LOOSE)
+
+
+SETTINGS = [
+    Releases(0.1, np.full(100, 2.0)),
+    Releases(0.02, np.full(1000, 1.0)),
+    Releases(0.3, np.array([8.0, 9.0, 11.0, 14.0, 18.0] * 4)),
+    Releases(0.5, np.full(20, 12.0), presence=0.2, local=3),
+    Releases(0.05, np.repeat(np.geomspace(6.0, 1.5, 60), 5)),
+]
+
+
+@pytest.mark.parametrize("releases", SETTINGS)
+def test_fouriers_inversion_finds_the_same(releases: Releases) -> None:
+    loose = LOOSE if np.unique(releases.multipliers).size < 10 else LOOSE_CLASSES
+    for epsilon in (0.5, 2.0):
+        expected, off = delta_by_inversion(releases, epsilon)
+        found = delta_of(releases, epsilon)
+        assert off < 1e-3 * expected
+        assert expected - off <= found * (1 + 1e-6)
+        assert found <= (expected + off) * math.exp(loose)
+
+
+@pytest.mark.parametrize("releases", SETTINGS)
+def test_the_faults_that_accountants_have_are_seen(releases: Releases) -> None:
+    """What a wrong relation, rate, sensitivity or composition finds is further off than the tests above allow."""
+    delta, _ = delta_by_inversion(releases, 1.0)
+    faulty = [
+        releases._replace(rate=releases.rate * 0.9),
+        releases._replace(multipliers=releases.multipliers * 2),  # a half of what a sample moves, as if it were removed
+        releases._replace(multipliers=releases.multipliers[releases.multipliers.size // 10 + 1 :]),
+        releases._replace(multipliers=np.full(releases.multipliers.size, releases.multipliers.max() * 1.1)),
+    ]
+    if releases.local > 1:
+        faulty += [releases._replace(local=1), releases._replace(presence=1.0, rate=releases.rate * releases.presence)]
+    for one in faulty:
+        assert delta_of(one, 1.0) < delta * (1 - LOOSE)
+
+
+def test_replacing_is_not_removing() -> None:
+    """The promise is of replacing a sample; what dp-accounting says of removing one is another number."""
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    relation = pytest.importorskip("dp_accounting").NeighboringRelation
+    told = {
+        name: pld.from_gaussian_mechanism(
+            2.0, sampling_prob=0.1, neighboring_relation=relation[name], value_discretization_interval=1e-3
+        )
+        .self_compose(100)
+        .get_delta_for_epsilon(2.0)
+        for name in ("REPLACE_ONE", "ADD_OR_REMOVE_ONE")
+    }
+    found = delta_of(even(0.1, 2.0, 100), 2.0)
+    assert found == pytest.approx(told["REPLACE_ONE"], rel=LOOSE)
+    assert found > 3 * told["ADD_OR_REMOVE_ONE"]
+
+
+@pytest.mark.parametrize("dimension", [2, 3, 5])
+def test_no_gradients_are_easier_to_tell_apart_in_more_dimensions(dimension: int) -> None:
+    """Any two gradients within the bound, in any plane and of any lengths, against the pair on the line."""
+    generator = np.random.default_rng(dimension)
+    rate, s = 0.3, 0.8
+    on_the_line = {alpha: naive.sampled_delta(rate, s, math.log(alpha)) for alpha in (1.2, 2.0)}
+    for _ in range(20):
+        a, b = generator.normal(size=(2, dimension))
+        a, b = (v / np.linalg.norm(v) * generator.uniform(0.3, 1) for v in (a, b))
+        for alpha, most in on_the_line.items():
+            assert naive.sampled_delta_in_a_plane(rate, s, alpha, a, b) <= most * (1 + 1e-3)
+
+
+def test_a_public_coin_mixes_and_a_secret_one_is_no_better() -> None:
+    """With probability r a release, else nothing: δ of one round is r times that of the release."""
+    release = even(0.2, 1.0, 1)
+    for presence in (0.1, 0.7):
+        found = delta_of(release._replace(presence=presence), 1.0)
+        assert found == pytest.approx(presence * delta_of(release, 1.0), rel=LOOSE)
+
+
+@settings(deadline=None, max_examples=15)
+@given(
+    st.floats(0.01, 1.0), st.floats(0.1, 8.0), st.floats(-9, -2), st.integers(1, 60), st.sampled_from([1.0, 0.3]),
+    st.integers(1, 3), st.floats(0.0, 2.0),
+)  # fmt: skip
+def test_calibrated_noise_keeps_the_promise_and_little_less_does_not(
+    rate: float, epsilon: float, power: float, rounds: int, presence: float, local: int, spread: float
+) -> None:
+    shape, delta = np.exp(np.linspace(spread, 0, rounds)), 10.0**power
+    releases = Releases(rate, shape, presence, local)
+    scale = scale_of(releases, epsilon, delta)
+    kept = releases._replace(multipliers=shape * scale)
+    assert delta_of(kept, epsilon) <= delta
+    if scale * shape.min() > 2 * amplification.LEAST_MULTIPLIER:
+        assert delta_of(kept._replace(multipliers=kept.multipliers * (1 - 5e-4)), epsilon) > delta
+        assert epsilon_of(kept, delta) == pytest.approx(epsilon, rel=1e-3)
+
+
+def test_more_noise_fewer_rounds_and_fewer_samples_promise_more() -> None:
+    shape = np.geomspace(4.0, 1.0, 50)
+    base = Releases(0.1, shape)
+    delta = delta_of(base, 1.0)
+    for better in (
+        base._replace(multipliers=shape * 1.02), base._replace(multipliers=shape[:-1]), base._replace(rate=0.098),
+        base._replace(presence=0.98),
+    ):  # fmt: skip
+        assert delta_of(better, 1.0) < delta
+
+
+def test_classes_of_rounds_are_on_the_safe_side_and_cost_little() -> None:
+    multipliers = np.geomspace(9.0, 1.0, 3000) * 3
+    classes = amplification._classes(Releases(0.1, multipliers), amplification.MOST_CLASSES)
+    assert classes.counts.sum() == multipliers.size
+    taken = np.repeat(classes.multipliers, classes.counts)
+    assert (taken <= np.sort(multipliers)).all()
+    weights = [np.sinh(1 / one**2).sum() for one in (taken, multipliers)]
+    assert 1 <= weights[0] / weights[1] <= 1 + 2 * amplification.CLASS_GAP
+
+
+def test_what_is_cut_off_and_rounded_is_counted() -> None:
+    """The tilted probabilities add up to one, less what is said."""
+    for releases in SETTINGS:
+        spending = Spending.of(releases, 1.0)
+        assert spending.error < 1e-7
+        assert abs(spending.probabilities.sum() - 1) <= spending.error
+
+
+def test_noise_that_hides_nothing_promises_nothing() -> None:
+    assert delta_of(even(0.1, 0.01, 3), 1.0) == 1
+    assert epsilon_of(even(0.1, 0.01, 3), 1e-5) == math.inf
+    assert epsilon_of(even(0.1, 1e5, 3), 1e-2) == 0

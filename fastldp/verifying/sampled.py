@@ -28,7 +28,9 @@ MOST_GROUPS = 100
 # What may be left beyond the ends, of δ, where so many points are enough.
 LEFT = 1e-4
 # The integrand at so many points at once, and at how many at most.
-AT_ONCE, MOST = 256, 8192
+AT_ONCE, MOST = 64, 8192
+# The nodes of a panel, and the angle that they integrate to all digits over it.
+NODES, TURNS = 16, 20.0
 
 
 def delta_by_inversion(releases: Releases, epsilon: float) -> tuple[float, float]:
@@ -66,8 +68,12 @@ def delta_by_inversion(releases: Releases, epsilon: float) -> tuple[float, float
     # The integrand repeats where the losses have been cut: a step that keeps what wraps around below e^−40.
     step = 2 * math.pi / _span(exponent, order, chernoff)
     laws = [_likely(*law, order) for law in laws]
+    # Nodes follow no faster turns of e^(iuL) than this.
+    fastest = TURNS / max(
+        float(np.ptp(losses[at : at + NODES])) for losses, _ in laws for at in (0, losses.size - NODES)
+    )
     total, at, left = 0.0, 0, math.inf
-    while at < MOST:
+    while at < MOST and step * (at + AT_ONCE) <= max(fastest, step * AT_ONCE):
         u = step * np.arange(at, at + AT_ONCE)
         w = order + 1j * u
         values = np.exp(log_moment(w) - w * epsilon - chernoff) / (w * (w + 1))
@@ -118,7 +124,7 @@ def _grouped(multipliers: Array) -> tuple[Array, NDArray[np.int64]]:
 
 def _law(s: float, rate: float) -> tuple[Array, Array]:
     """A release's losses at nodes of integration, and ln of P's mass there."""
-    nodes, weights = leggauss(16)
+    nodes, weights = leggauss(NODES)
     # Panels as wide as the deviation, and far enough for every order that is of use.
     edges = np.arange(-12 * s, 1 + 40 * s, s)
     z = (edges[:, None] + s * (1 + nodes) / 2).ravel()

@@ -6,6 +6,9 @@ these are numbers for the analyst, not for a deployment: they depend on the data
 noise of the workers is added up, where the paper has n times one worker's, and worker i's has the factor (n wᵢ)² of its
 weight. What the release's grid adds to ξ², less than a 3000th, is left out.
 
+On a graph (`topology=`) they are the theorem of docs/graph_theory.md, whose Φ has ⟨Λ − Λ*, (I − W)⁺(Λ − Λ*)⟩ in the
+place of ‖y − y*‖², which it is for W = 11ᵀ/n.
+
 Where the paper's conditions fail (a step above the limit, samples that are clipped, no strong convexity) there is no
 bound, and an error says so.
 """
@@ -14,15 +17,20 @@ from __future__ import annotations
 
 import math
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse.linalg import splu
 
 from fastldp.errors import ArgumentError, UnboundedGradientError
 from fastldp.methods import PrimalDual
+from fastldp.planning.mixing import extremes
 from fastldp.privacy.budget import Budget
 from fastldp.problems.linear import Problem
+from fastldp.topology import Graph
+from fastldp.topology import failures as checked_failures
 from fastldp.validation import integer, known_name, real, reals, vector
 
 Array = NDArray[np.float64]
@@ -33,8 +41,12 @@ METHODS = ("primal-dual", "dp-fedavg", "dp-scaffold", "isrl-dp")
 # Lemma 2
 
 
-def contraction(problem: Problem, step: float | None = None) -> float:
+def contraction(
+    problem: Problem, step: float | None = None, *, topology: Any = None, failures: float | None = None
+) -> float:
     """Lemma 2's factor 1 − γ min{μ_f, 1}: what a round leaves of Φ, without noise; 1 where μ_f = 0.
+
+    On a graph max{(1 − γμ_f)², 1 − γ(1 − p)(1 − λ₂)}, λ₂ the second eigenvalue of W, p the share of links that fail.
 
     Parameters
     ----------
@@ -42,6 +54,8 @@ def contraction(problem: Problem, step: float | None = None) -> float:
         The problem.
     step : float, optional
         γ; the step that a solve takes by default where it is not given.
+    topology, failures : optional
+        As of `PrimalDual`: a graph of workers, and the share of its links that are missing in a round.
 
     Returns
     -------
@@ -51,14 +65,27 @@ def contraction(problem: Problem, step: float | None = None) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> contraction(Problem(np.eye(40), np.ones(40), workers=20, l2=0.1))
+    >>> problem = Problem(np.eye(40), np.ones(40), workers=20, l2=0.1)
+    >>> contraction(problem)
     0.99875
+    >>> round(contraction(problem, topology="star"), 6), round(contraction(problem, topology="complete"), 6)
+    (0.997502, 0.997502)
     """
-    return 1 - _step(problem, step) * min(problem.strong_convexity, 1.0)
+    gamma, graph = _step(problem, step), _graph(topology, failures)
+    if graph is None:
+        return 1 - gamma * min(problem.strong_convexity, 1.0)
+    return max((1 - gamma * problem.strong_convexity) ** 2, 1 - gamma * graph.gap(problem.n, gamma))
 
 
-def initial_error(problem: Problem, x0: ArrayLike | None = None, step: float | None = None) -> float:
-    """Φ¹ of a start: n‖x¹ − x*‖² + γ Σᵢ‖Λᵢ*‖², since Λ¹ = 0.
+def initial_error(
+    problem: Problem,
+    x0: ArrayLike | None = None,
+    step: float | None = None,
+    *,
+    topology: Any = None,
+    failures: float | None = None,
+) -> float:
+    """Φ¹ of a start: n‖x¹ − x*‖² + γ Σᵢ‖Λᵢ*‖², since Λ¹ = 0; on a graph γ⟨Λ*, (I − W)⁺Λ*⟩/(1 − p) in its place.
 
     Parameters
     ----------
@@ -68,6 +95,8 @@ def initial_error(problem: Problem, x0: ArrayLike | None = None, step: float | N
         The start of all workers; zero, or the point of the set nearest to it, where it is not given.
     step : float, optional
         γ; the step that a solve takes by default where it is not given.
+    topology, failures : optional
+        As of `PrimalDual`: a graph of workers, and the share of its links that are missing in a round.
 
     Returns
     -------
@@ -91,11 +120,23 @@ def initial_error(problem: Problem, x0: ArrayLike | None = None, step: float | N
     # eq. (fix-8) and (z*): Λᵢ* = mean of w_j∇f_j(x*) − wᵢ∇fᵢ(x*).
     dual = gradients.mean(axis=0) - gradients
     far = start - x_star
-    return float(problem.n * (far @ far) + gamma * np.sum(dual * dual))
+    graph = _graph(topology, failures)
+    square = float(np.sum(dual * dual)) if graph is None else graph.square(dual)
+    return float(problem.n * (far @ far) + gamma * square)
 
 
-def recursion(problem: Problem, variances: ArrayLike, start: float, step: float | None = None) -> Array:
+def recursion(
+    problem: Problem,
+    variances: ArrayLike,
+    start: float,
+    step: float | None = None,
+    *,
+    topology: Any = None,
+    failures: float | None = None,
+) -> Array:
     """Lemma 2 from Φ¹ = start: E Φ^{t+1} ≤ (1 − γ min{μ_f, 1}) E Φ^t + (5/2) d γ² Σᵢ ξ²_{i,t}, for t = 1..T.
+
+    On a graph the factor is that of `contraction`, and 1 stands in the place of 5/2.
 
     Parameters
     ----------
@@ -107,6 +148,8 @@ def recursion(problem: Problem, variances: ArrayLike, start: float, step: float 
         Φ¹, as from `initial_error`.
     step : float, optional
         γ; the step that a solve takes by default where it is not given.
+    topology, failures : optional
+        As of `PrimalDual`: a graph of workers, and the share of its links that are missing in a round.
 
     Returns
     -------
@@ -128,8 +171,9 @@ def recursion(problem: Problem, variances: ArrayLike, start: float, step: float 
         raise ArgumentError("variances", variances, remedy)
     start = real("start", start, "give Φ¹ ≥ 0, as from initial_error", at_least=0)
     _refuse_clipping(problem)
-    factor, gamma = contraction(problem, step), _step(problem, step)
-    noise = 2.5 * problem.d * gamma**2 * (values.sum(axis=0) if values.ndim == 2 else problem.n * values)
+    factor, gamma = contraction(problem, step, topology=topology, failures=failures), _step(problem, step)
+    constant = 2.5 if topology is None else 1.0
+    noise = constant * problem.d * gamma**2 * (values.sum(axis=0) if values.ndim == 2 else problem.n * values)
     bounds = accumulate(noise.tolist(), lambda phi, added: factor * phi + added, initial=start)
     return np.array(list(bounds)[1:])
 
@@ -142,6 +186,8 @@ def error_bounds(
     allocation: str | ArrayLike = "dynamic",
     x0: ArrayLike | None = None,
     step: float | None = None,
+    topology: Any = None,
+    failures: float | None = None,
 ) -> Array:
     """Lemma 2's bounds on E Φ after each round of the `solve` with these arguments; None is a run without noise.
 
@@ -159,6 +205,8 @@ def error_bounds(
         The start of all workers; zero, or the point of the set nearest to it, where it is not given.
     step : float, optional
         γ; the step that a solve takes by default where it is not given.
+    topology, failures : optional
+        As of `PrimalDual`: a graph of workers, and the share of its links that are missing in a round.
 
     Returns
     -------
@@ -178,7 +226,8 @@ def error_bounds(
     gamma = _step(problem, step)
     ledger = PrimalDual(gamma, allocation).schedule(problem, budget, rounds).ledger
     variances = np.zeros(rounds) if ledger is None else ledger.variances
-    return recursion(problem, variances, initial_error(problem, x0, gamma), gamma)
+    of_graph = {"topology": topology, "failures": failures}
+    return recursion(problem, variances, initial_error(problem, x0, gamma, **of_graph), gamma, **of_graph)
 
 
 def optimality_scale(problem: Problem) -> float:
@@ -436,6 +485,41 @@ def _step(problem: Problem, step: float | None) -> float:
             "step", gamma, f"above min{{1/4, 1/L_f}} = {problem.step_limit:.6g} Lemma 2 and Theorem 1 do not hold"
         )
     return gamma
+
+
+class _Mixing(NamedTuple):
+    """A graph, and the share of its links that fail."""
+
+    graph: Graph
+    failures: float
+
+    def gap(self, n: int, step: float) -> float:
+        """(1 − p)(1 − λ₂), where the theorem holds for the step."""
+        least, greatest = extremes(self.graph, n)
+        kept = 1 - self.failures
+        heaviest = float(self.graph.mixing(n).weights.max(initial=0.0))
+        if self.failures and self.failures / kept + step * (kept * greatest + 2 * self.failures * heaviest) > 1:
+            told = "with so many failures nothing is proved for this step; give fewer, or a smaller step="
+            raise ArgumentError("failures", self.failures, told)
+        return kept * least
+
+    def square(self, dual: Array) -> float:
+        """⟨Λ, (I − W)⁺Λ⟩/(1 − p) of duals that sum to zero, all coordinates together."""
+        n = len(dual)
+        if n == 1:
+            return 0.0
+        # Where the last worker's part is set to zero the matrix is no longer singular, and Λ does not see the shift.
+        apart = sparse.csc_array(sparse.eye_array(n) - self.graph.matrix(n))[:-1, :-1]
+        return float(np.sum(dual[:-1] * splu(apart).solve(dual[:-1]))) / (1 - self.failures)
+
+
+def _graph(topology: Any, failures: float | None) -> _Mixing | None:
+    share = checked_failures(failures)
+    if topology is None:
+        if share is not None:
+            raise ArgumentError("failures", failures, 'links are those of a graph; give topology="ring"')
+        return None
+    return _Mixing(Graph.of(topology), share or 0.0)
 
 
 def _convexity(problem: Problem) -> float:

@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 import naive
-from fastldp.planning import consensus
-from fastldp.planning.consensus import Gaps, consensus_weights
+from fastldp.planning import mixing
+from fastldp.planning.consensus import consensus_weights
+from fastldp.planning.mixing import Gaps
 from fastldp.problems.prior import Modes
 
 
@@ -80,7 +81,7 @@ def test_large_graphs_are_near_their_whole_spectrum(kind: str, monkeypatch: pyte
     for rounds in (50, 1000, 20_000):
         exact = consensus_weights(given[0], Gaps.of(W, factors), *given[1:], rounds)
         with monkeypatch.context() as patched:
-            patched.setattr(consensus, "DENSE_ORDER", 0)
+            patched.setattr(mixing, "DENSE_ORDER", 0)
             found = consensus_weights(given[0], Gaps.of(W, factors), *given[1:], rounds)
         assert found.sum() == pytest.approx(exact.sum(), rel=0.1)
-        assert consensus.Gaps.of(W, factors).counts.sum() == pytest.approx(n - 1, rel=0.02)
+        assert Gaps.of(W, factors).counts.sum() == pytest.approx(n - 1, rel=0.02)

@@ -287,7 +287,7 @@ class PrimalDual(Method):
         )
 
     def way(self, problem: Composite) -> Way:
-        return way_of(problem)
+        return way_of(problem, self.topology, self.failures)
 
     def _step(self, problem: Composite) -> float:
         if self.step is None:

@@ -15,52 +15,17 @@ It leaves out what `prediction` does, and what workers differ by since their dat
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.linalg import eigh_tridiagonal
 
+from fastldp.planning.mixing import Gaps
 from fastldp.planning.prediction import ages_of
 from fastldp.problems.prior import Modes
-from fastldp.problems.spectrum import DENSE_ORDER
 
 Array = NDArray[np.float64]
 
 # Where both roots of the recurrence are one they are taken to be so far apart.
 APART = 1e-7
-# Eigenvalues that are as near as this count as one.
-NEAR = 1.05
-# Beyond `DENSE_ORDER` workers the spectrum is found by so many steps of Lanczos' method from so many vectors.
-STEPS, PROBES = 160, 32
-
-
-class Gaps(NamedTuple):
-    """I − W on all that the workers' models can differ by."""
-
-    values: Array
-    """The eigenvalues ℓ = 1 − λ > 0, each once."""
-    counts: Array
-    """The noise along their eigenvectors, over the mean of the workers': their number, where all have the same."""
-
-    @classmethod
-    def complete(cls, n: int) -> Gaps:
-        """Of W = 11ᵀ/n, a server's mean; whatever the workers' noise."""
-        return cls(np.ones(1), np.array([n - 1.0]))
-
-    @classmethod
-    def of(cls, W: Any, factors: Array) -> Gaps:
-        """Of a matrix of weights, sparse or not, where the variances of the workers' noise are as their factors."""
-        n = factors.size
-        if n <= DENSE_ORDER:
-            dense = W.toarray() if sparse.issparse(W) else np.asarray(W)
-            values, vectors = np.linalg.eigh(np.eye(n) - dense)
-            # The first is the zero along 1.
-            return _merged(values[1:], (vectors[:, 1:] ** 2).T @ factors / factors.mean())
-        signs = np.random.default_rng(0).choice((-1.0, 1.0), (n, PROBES))
-        return _merged(*_quadrature(W, np.sqrt(factors / factors.mean())[:, None] * signs))
 
 
 def consensus_weights(modes: Modes, gaps: Gaps, step: float, parts: int, rounds: int) -> Array:
@@ -98,34 +63,3 @@ def tails(a: Array, b: Array, ages: Array) -> Array:
     stable = np.maximum(np.abs(one), np.abs(other)) < 1
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(stable, above / (a * (1 - q) * (1 + q + p)), np.inf)
-
-
-def _quadrature(W: Any, starts: Array) -> tuple[Array, Array]:
-    """ℓ and counts, so that Σ count f(ℓ) is the mean of startᵀ f(I − W) start off 1: Lanczos' method and Gauss' rule.
-
-    Without orthogonalization eigenvalues come out several times, with counts that add up to what they should.
-    """
-    starts = starts - starts.mean(axis=0)
-    squares = np.sum(starts * starts, axis=0)
-    now, before = starts / np.sqrt(squares), np.zeros_like(starts)
-    diagonal, beside = np.zeros((2, STEPS, PROBES))
-    for k in range(STEPS):
-        w = now - W @ now - (beside[k - 1] * before if k else 0.0)
-        diagonal[k] = np.sum(now * w, axis=0)
-        w -= diagonal[k] * now
-        w -= w.mean(axis=0)
-        # Where few eigenvalues differ all is found early; the rest then counts nothing.
-        beside[k] = np.maximum(np.sqrt(np.sum(w * w, axis=0)), np.finfo(np.float64).eps)
-        now, before = w / beside[k], now
-    found = [eigh_tridiagonal(diagonal[:, k], beside[:-1, k]) for k in range(PROBES)]
-    counts = [squares[k] / PROBES * vectors[0] ** 2 for k, (_, vectors) in enumerate(found)]
-    return np.concatenate([values for values, _ in found]), np.concatenate(counts)
-
-
-def _merged(values: Array, counts: Array) -> Gaps:
-    """Eigenvalues that are near as one, so that the mean of 1/ℓ stays."""
-    values = np.maximum(values, np.finfo(np.float64).eps)
-    group = np.unique(np.floor(np.log(values) / math.log(NEAR) + 0.5), return_inverse=True)[1]
-    total: Array = np.bincount(group, counts).astype(np.float64)
-    kept = total > 0
-    return Gaps((total[kept] / np.bincount(group, counts / values)[kept]), total[kept])

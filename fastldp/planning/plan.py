@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from fastldp import memory
 from fastldp.errors import ArgumentError, HorizonWarning
-from fastldp.planning.consensus import Gaps, consensus_weights
+from fastldp.planning.consensus import consensus_weights
+from fastldp.planning.mixing import extremes, gaps_of
 from fastldp.planning.prediction import Curve, curve, expected, log_weights
 from fastldp.privacy.allocation import (
     LARGEST_VARIANCE,
@@ -24,6 +25,8 @@ from fastldp.privacy.allocation import (
 from fastldp.privacy.budget import Budget
 from fastldp.problems.facts import Facts
 from fastldp.problems.prior import Modes, Prior
+from fastldp.topology import Graph
+from fastldp.topology import failures as checked_failures
 from fastldp.validation import integer, known_name
 
 if TYPE_CHECKING:
@@ -66,7 +69,11 @@ class Plan:
     read_off_data: str
     """What of the facts was not public but read off the data."""
     curve: Curve = field(repr=False)
-    """The error against τ."""
+    """What was made least, against τ: the error, on a graph with what models differ by."""
+    topology: Graph | None = None
+    """Of the workers; None where a server is between them."""
+    failures: float | None = None
+    """The share of its links that are missing in a round."""
 
     @property
     def error(self) -> float:
@@ -82,6 +89,17 @@ class Plan:
     def optimality(self) -> float:
         """`optimality` to expect after the last round, for a start at zero: relative error and consensus error."""
         return self.relative_error + self.consensus_error
+
+    @property
+    def halving(self) -> float:
+        """Rounds in which what workers' models differ by without noise, at most, becomes half of it."""
+        gap = self.step * extremes(self.topology, self.factors.size).least * (1 - (self.failures or 0.0))
+        return math.log(0.25) / math.log1p(-gap) if gap < 1 else 1.0
+
+    @property
+    def minimized(self) -> float:
+        """What the plan makes least: the error of the average, and on a graph, where nobody has it, `optimality`."""
+        return self.error if self.topology is None else self.optimality * self.prior.norm**2
 
     @property
     def variances(self) -> Array:
@@ -103,6 +121,8 @@ class Plan:
             ("prior", self.prior.summary()),
             ("read off data", self.read_off_data or "nothing"),
         ]
+        if self.topology is not None:
+            rows.insert(0, ("topology", f"{self.topology}: differences halve in {self.halving:,.0f} rounds"))
         return "\n".join(f"  {name:<15} {text}" for name, text in rows)
 
     def line(self) -> str:
@@ -139,12 +159,15 @@ def plan(
     rounds: int | None = None,
     prior: Prior | None = None,
     allocation: str = "planned",
+    topology: Any = None,
+    failures: float | None = None,
 ) -> Plan:
     """The step and the variances of Algorithm 1 with the least error to expect, from public numbers alone.
 
-    The step is the best for the average model near the optimum; what the workers' models differ by is predicted beside.
-    Both leave out that the Hessian changes on the way, clipping, and a nonsmooth g or a set. A wrong prior costs
-    accuracy, never privacy.
+    With a server they are the best for the average model near the optimum, and what the workers' models differ by is
+    predicted beside; on a graph nobody has the average, and they are the best for the sum, `optimality`. It is left out
+    that the Hessian changes on the way, clipping, and a nonsmooth g or a set. A wrong prior costs accuracy, never
+    privacy.
 
     Parameters
     ----------
@@ -159,6 +182,9 @@ def plan(
         `Prior(norm=1.0)` where it is not given.
     allocation : str
         ``"planned"``, the best for the prior, or ``"dynamic"`` (the paper's) or ``"static"``.
+    topology, failures : optional
+        As of `PrimalDual`: a graph of workers in place of a server, and the share of its links that are missing in a
+        round.
 
     Returns
     -------
@@ -183,7 +209,8 @@ def plan(
         remedy = f"give a whole number from 1 to {MOST_ROUNDS:,}"
         rounds = integer("rounds", rounds, remedy, at_least=1, at_most=MOST_ROUNDS)
     rho = budget.rho_of_workers(facts.n)
-    return planned(facts, prior, rho, facts.sensitivity, way_of(facts), rounds=rounds, allocation=allocation)
+    way = way_of(facts, None if topology is None else Graph.of(topology), checked_failures(failures))
+    return planned(facts, prior, rho, facts.sensitivity, way, rounds=rounds, allocation=allocation)
 
 
 def checked_prior(prior: Any) -> Prior:
@@ -209,6 +236,8 @@ class Way(NamedTuple):
     """Those before the first round."""
     differing: bool = False
     """Whether each worker has a model of its own at the end."""
+    topology: Graph | None = None
+    failures: float | None = None
 
     def price(self, sensitivity: Array, rho: Array) -> float:
         """The variance that all releases together leave in a coordinate of ∇f, were they but averaged."""
@@ -221,9 +250,13 @@ class Way(NamedTuple):
         return min(self.largest_step, share * self.parts / self.heaviest / curvature)
 
 
-def way_of(about: Any) -> Way:
+def way_of(about: Any, topology: Graph | None = None, failures: float | None = None) -> Way:
     """How Algorithm 1 descends on a problem, or by the facts of one."""
-    return Way(parts=about.n, largest_step=LARGEST_PLANNED_STEP, heaviest=float(about.shares.max()), differing=True)
+    if topology == Graph.complete() and failures is None:
+        topology = None  # this is what a server does
+    largest = min(LARGEST_PLANNED_STEP, 1 / extremes(topology, about.n).greatest)
+    heaviest = float(about.shares.max())
+    return Way(about.n, largest, heaviest, differing=True, topology=topology, failures=failures)
 
 
 class Choice(NamedTuple):
@@ -266,7 +299,14 @@ def chosen(
         price *= 1 + way.early_releases / (way.local_steps * rounds)
     lightest = float(facts.shares.min())
     decay = n * min(facts.l2 * lightest / n if convexity is None else convexity, 1.0)
-    found = curve(modes, price, allocation, decay)
+    beside = None
+    if way.topology is not None:
+        gaps = gaps_of(way.topology, factors_of(sensitivity, rho)[1], way.failures)
+
+        def beside(taus: Array) -> Array:
+            return prior.norm**2 * gaps.shares(modes, way.parts, taus)
+
+    found = curve(modes, price, allocation, decay, beside)
     pace = way.local_steps * way.server_step / way.parts
     # A prior may bend more than the facts allow.
     limit = way.limit(max(facts.smoothness, float(modes.rates.max())))
@@ -303,8 +343,15 @@ def planned(
         raise ArgumentError("step", step, f"errors would grow along the prior's spectrum; give {limit:.4g} or less")
     memory.refuse_beyond("rounds", 8 * ARRAYS_OF_RELEASES * releases, "ask for fewer rounds")
     of_least = {"rho": float(rho[least]), "sensitivity": float(sensitivity[least])}
+    of_differing: Array | float = 0.0
+    if way.differing:
+        of_differing = consensus_weights(modes, gaps_of(way.topology, factors, way.failures), step, way.parts, releases)
     if allocation == "planned":
-        shape = planned_variances(log_weights(modes, rate, releases), **of_least, largest=largest)
+        weights = log_weights(modes, rate, releases)
+        if way.topology is not None:
+            with np.errstate(divide="ignore"):  # noise that is forgotten counts nothing
+                weights = np.logaddexp(weights, np.log(prior.norm**2 * of_differing))
+        shape = planned_variances(weights, **of_least, largest=largest)
     elif allocation == "dynamic":
         shape = dynamic_variances(releases, contraction=rate * decay, **of_least, largest=largest)
     else:
@@ -312,11 +359,25 @@ def planned(
     of_all = float(np.mean(way.shares**2 * factors))
     moves = (step * way.server_step) ** 2 * of_all / n * shape
     start, noise = expected(modes, rate, moves)
-    apart = 0.0
-    if way.differing:
-        apart = float(moves @ consensus_weights(modes, Gaps.complete(n), step, way.parts, releases))
+    made = Plan(
+        step=step,
+        rounds=rounds,
+        tau=rate * releases,
+        smallest_rounds=fewest,
+        start_error=start,
+        noise_error=noise,
+        consensus_error=float(np.sum(moves * of_differing)),
+        allocation=allocation,
+        shape=shape,
+        factors=factors,
+        prior=prior,
+        read_off_data=facts.read_off_data,
+        curve=found,
+        topology=way.topology,
+        failures=way.failures,
+    )
     if short:
-        left, reached = (start + noise) / prior.norm**2, float(found.error.min()) / prior.norm**2
+        left, reached = made.minimized / prior.norm**2, float(found.error.min()) / prior.norm**2
         are = "round is" if rounds == 1 else "rounds are"
         warnings.warn(
             f"{rounds:,} {are} few for the plan, whose step is held at its limit of {limit:.4g}: it expects to "
@@ -324,18 +385,4 @@ def planned(
             HorizonWarning,
             stacklevel=3,
         )
-    return Plan(
-        step=step,
-        rounds=rounds,
-        tau=rate * releases,
-        smallest_rounds=fewest,
-        start_error=start,
-        noise_error=noise,
-        consensus_error=apart,
-        allocation=allocation,
-        shape=shape,
-        factors=factors,
-        prior=prior,
-        read_off_data=facts.read_off_data,
-        curve=found,
-    )
+    return made

@@ -15,6 +15,7 @@ differ by is the matter of `consensus`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -52,13 +53,20 @@ class Curve(NamedTuple):
         return float(self.taus[k] * (self.taus[1] / self.taus[0]) ** shift)
 
 
-def curve(modes: Modes, price: float, allocation: str, decay: float) -> Curve:
-    """The error against τ, on a range that has the least in it; `decay` is the paper's μ."""
+def curve(
+    modes: Modes, price: float, allocation: str, decay: float, beside: Callable[[Array], Array] | None = None
+) -> Curve:
+    """The error against τ, on a range that has the least in it; `decay` is the paper's μ.
+
+    What noise counts for `beside` its part in ‖x̄ − x*‖², at ages in τ, is added to w.
+    """
     taus = _range(modes, price)
     left = np.exp(-2 * np.outer(taus, modes.rates))
     w, start = left @ modes.counts, left @ modes.squares
-    r = {"planned": np.sqrt(w), "static": np.ones_like(w), "dynamic": np.exp(-0.5 * decay * taus)}[allocation]
     dimension = float(modes.counts.sum())
+    if beside is not None:
+        w, dimension = w + beside(taus), dimension + float(beside(np.zeros(1))[0])
+    r = {"planned": np.sqrt(w), "static": np.ones_like(w), "dynamic": np.exp(-0.5 * decay * taus)}[allocation]
     with np.errstate(over="ignore"):  # a release whose variance vanishes costs without limit
         ratio = np.divide(w, r, out=np.where(w > 0, np.inf, 0.0), where=r > 0)
         return Curve(taus, start, price * _integral(taus, r, 1.0) * _integral(taus, ratio, dimension))

@@ -152,14 +152,21 @@ def bars(ax: Axes, x: Any, mean: NDArray[np.float64], spread: NDArray[np.float64
 
 
 def band(
-    ax: Axes, x: Any, mean: NDArray[np.float64], spread: NDArray[np.float64], color: Any, label: str, alpha: float = 0.2
+    ax: Axes,
+    x: Any,
+    mean: NDArray[np.float64],
+    spread: NDArray[np.float64],
+    color: Any,
+    label: str,
+    alpha: float = 0.2,
+    **style: Any,
 ) -> None:
     """A curve with a band of one spread either side."""
     with np.errstate(over="ignore", invalid="ignore"):  # of runs that diverged
         # On a log axis the lower edge of the band must stay above zero.
         low, high = np.maximum(mean - spread, mean * 1e-2), mean + spread
     ax.fill_between(x, low, high, color=color, alpha=alpha, linewidth=0)
-    ax.plot(x, mean, color=color, label=label)
+    ax.plot(x, mean, color=color, label=label, **style)
 
 
 def axes(ax: Axes | None) -> Axes:

@@ -1,6 +1,6 @@
 """Regenerates the figure and numbers of the network in docs/reproduction.md: python scripts/readme_network.py [FOLDER].
 
-Needs MNIST (FASTLDP_DATA at a folder that has it, or a download) and half an hour on two cores that do nothing else;
+Needs MNIST (FASTLDP_DATA at a folder that has it, or a download) and over an hour on two cores that do nothing else;
 what `fastldp reproduce fig3` left in FOLDER, by default out/reproduction, is not made again. Run it with the Python
 that has fastldp in it, such as .venv/bin/python after scripts/quickstart.py.
 """
@@ -27,14 +27,22 @@ def main() -> None:
 
 
 def last_rounds(path: Path) -> str:
-    """What every run ends with."""
+    """What the runs end with, with one standard deviation where there are several."""
     with path.open(encoding="utf-8", newline="") as file:
-        ends = {row["series"]: float(row["mean"]) for row in csv.DictReader(file) if row["round"] == row["rounds"]}
-    lines = ["| after the last round | test accuracy | train loss | consensus error |", "|---|---|---|---|"]
+        ends = {row["series"]: row for row in csv.DictReader(file) if row["round"] == row["rounds"]}
+    lines = ["| after the last round | runs | test accuracy | train loss | consensus error |", "|---|---|---|---|---|"]
     for run in dict.fromkeys(name.rsplit(", ", 1)[0] for name in ends):
         accuracy, loss, consensus = (ends[f"{run}, {measure}"] for measure in MEASURES)
-        lines.append(f"| {run} | {100 * accuracy:.1f} % | {loss:.3f} | {consensus:.3g} |")
+        share = spread(accuracy, "{:.1f}", 100.0)
+        count = accuracy["runs"]
+        lines.append(f"| {run} | {count} | {share} % | {spread(loss, '{:.3f}')} | {spread(consensus, '{:.3g}')} |")
     return "\n".join(lines)
+
+
+def spread(row: dict[str, str], digits: str, unit: float = 1.0) -> str:
+    """A mean, and what runs differ by."""
+    mean, std = (digits.format(unit * float(row[name])) for name in ("mean", "std"))
+    return mean if row["runs"] == "1" else f"{mean} ± {std}"
 
 
 if __name__ == "__main__":

@@ -101,6 +101,7 @@ SPECS: list[Tree] = [
             "start_seed": 1,
             "products": "float32",
             "partition": "contiguous",
+            "pooled": [False, True],
             "sizes": 6,
         },
         "budget": {"epsilon": 1.0, "delta": 1e-3},

@@ -562,6 +562,42 @@ def test_a_sweep_over_networks_has_the_numbers_of_solves(tmp_path: Path) -> None
     assert found.where(rounds=6).curves(measure="accuracy")[0].values.shape == (2, 6)
 
 
+def test_all_images_can_be_in_the_hands_of_one_worker(tmp_path: Path) -> None:
+    """Whose noise is once what each of several adds, by the size of its own shard."""
+    images, labels = data()
+    text = SWEEP.replace("clip = [0.5, 0.8]", "clip = 0.8\npooled = [false, true]").replace("[4, 6]", "6")
+    fl.sweep(text, tmp_path / "nets.h5", given={"digits": (images, labels, images[:20], labels[:20])})
+    stored = fl.results(tmp_path / "nets.h5").where(pooled=True)[0]
+    rows, _ = fl.datasets.sample(labels, 3, "label", sizes=[20, 12, 17], share=0.5)
+    problem = fl.MLP(
+        images[rows],
+        labels[rows],
+        hidden=9,
+        workers=1,
+        clip=0.8,
+        strong_convexity=0.05,
+        regularizer=G,
+        test=(images[:20], labels[:20]),
+    )
+    run = fl.solve(problem, BUDGET, rounds=6, algorithm=fl.PrimalDual(step=0.8), seed=5)
+    np.testing.assert_array_equal(stored.x, run.x[0])
+    for broken, message in (
+        (text.replace("pooled = [false, true]", "pooled = 1"), "pooled: give true or false"),
+        (text.replace('partition = "label"\n', ""), "partition"),
+    ):
+        with pytest.raises(fl.errors.SpecError, match=message):
+            fl.sweep(broken, tmp_path / "no.h5", given={"digits": data()})
+
+
+def test_results_name_the_threshold_of_network_or_method(tmp_path: Path) -> None:
+    text = SWEEP.replace("clip = [0.5, 0.8]\n", "").replace("step = 0.8", 'step = 0.8\nclip = ["adaptive", 0.7]')
+    fl.sweep(text.replace("[4, 6]", "4"), tmp_path / "own.h5", given={"digits": data()})
+    found = fl.results(tmp_path / "own.h5")
+    assert sorted(map(str, found.parameters["clip"])) == ["0.7", "adaptive"]
+    assert len(found.where(clip="adaptive")) == 2
+    assert np.all(found.where(clip="adaptive").table()["threshold"] > 0)
+
+
 def test_a_sweep_goes_on_in_the_middle_of_a_network(tmp_path: Path) -> None:
     """Legs of next to no time: every run is written down and taken up again after every segment."""
     given = {"digits": data()}

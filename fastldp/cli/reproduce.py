@@ -23,7 +23,7 @@ examples:
   fastldp reproduce fig1 --quick              a small trial on generated data, in some minutes
   fastldp reproduce all                       the paper's data and sizes, in twenty minutes on two cores
   fastldp reproduce fig2 --data synthetic     the paper's sizes on generated data, without a download
-  fastldp reproduce fig3                      the network on MNIST, not part of all: it takes half an hour
+  fastldp reproduce fig3                      the network on MNIST, not part of all: it takes over an hour
   fastldp reproduce readings                  the claims of Figure 1 under twenty readings of its protocol
   fastldp reproduce scaffold                  where DP-SCAFFOLD is better than DP-FedAvg, and where it is not
   fastldp reproduce planner                   beyond the paper: the planner against the paper's step and a search

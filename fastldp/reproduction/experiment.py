@@ -145,6 +145,10 @@ class Experiment(ABC):
         self.data = ", ".join(found.parameters["data"])
         return found
 
+    def found(self, file: str) -> Results:
+        """The runs of this experiment's sweeps that are in a file."""
+        return results(self.place.folder / file).made_by(self._keys)
+
     def judge(self, claims: Sequence[Claim], sources: Mapping[str, Source]) -> list[Verdict]:
         """A verdict on each claim, by repetitions beyond those of the curves: by these nothing was chosen."""
         chosen_on = {
@@ -176,10 +180,11 @@ class Experiment(ABC):
                 errors[point] = ends(runs, source.measure)[source.before :]
         return errors
 
-    def horizons(self, recipe: str) -> list[int]:
-        """Those of a recipe that lists them."""
-        found: list[int] = Document(recipe_text(recipe), recipe, quick=self.place.quick).values["rounds"]
-        return found
+    def horizons(self, recipe: str, *, quick: bool | None = None) -> list[int]:
+        """Those of a recipe that lists them, or its only one; of a quick trial, where this is one."""
+        small = self.place.quick if quick is None else quick
+        found: int | list[int] = Document(recipe_text(recipe), recipe, quick=small).values["rounds"]
+        return [found] if isinstance(found, int) else found
 
     def problem(self, name: str) -> tuple[Problem, Budget]:
         """The problem and the budget of a specification that was run, for the theory of them."""

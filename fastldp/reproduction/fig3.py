@@ -1,56 +1,62 @@
-"""Figure 3: a network on MNIST, its test accuracy along the rounds for two budgets and three horizons."""
+"""Figure 3: a network on MNIST, its test accuracy along the rounds for two budgets and three horizons.
+
+Beside them stand a threshold that is found and exact accounting, and as yardsticks a trusted server and no privacy.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fastldp.reproduction.choosing import MOST_RIGHT, Choice, method_table, tuned, tuning_table
-from fastldp.reproduction.experiment import Experiment, save_csv
+from fastldp import figures
+from fastldp.reproduction import searching
+from fastldp.reproduction.climbing import Point
+from fastldp.reproduction.experiment import Experiment, Place, save_csv
+from fastldp.reproduction.searching import ADAPTIVE_AXES, AXES, CENTRAL_AXES, Chosen, Promise, Rung, Setting
 from fastldp.reproduction.series import Series, along_rounds
-from fastldp.reproduction.verdicts import LOSS, NEAR, Verdict, higher, keeps, near
+from fastldp.reproduction.verdicts import LOSS, NEAR, Verdict, higher, keeps, near, percent
 from fastldp.sweeping import Results
 
-BUDGETS = ((1.0, 1e-4), (0.5, 1e-5))
+BUDGETS: tuple[Promise, ...] = ((1.0, 1e-4), (0.5, 1e-5))
 """The paper's, (ε, δ), the larger ε first."""
-METHOD: dict[str, Any] = {"method": "PrimalDual"}
-CHOSEN = {"clip": "C", "strong_convexity": "μ"}
-"""What is chosen of the network, beside the method's step, with the letters of the paper."""
 ACCURACY = 0.70
 """What the paper reports at T = 1,000."""
 MEASURES = {"accuracy": "test accuracy", "train_loss": "train loss", "consensus": "consensus error"}
+# So many of the first rung of the search go on to the second.
+FINALISTS = 3
+SEARCH, ADAPTIVE_SEARCH, CENTRAL_SEARCH = (f"fig3-search{which}.h5" for which in ("", "-adaptive", "-central"))
+# Runs that have the recipe of another's name.
+RECIPES = dict.fromkeys(("fig3-scaled", "fig3-exact", "fig3-adaptive"), "fig3-beyond")
 
 
-class Arm(NamedTuple):
-    """One curve."""
+class Found(NamedTuple):
+    """What suits one budget."""
 
-    label: str
-    rounds: int
-    accounting: str = "zcdp"
-
-    def along_rounds(self, found: Results, parameters: dict[str, float], measure: str) -> Series:
-        return along_rounds(self.label, found, self.rounds, parameters, measure=measure, accounting=self.accounting)
+    fixed: Chosen
+    adaptive: Chosen
+    central: Chosen
 
 
 class Panel(NamedTuple):
-    """The runs of one budget."""
+    """The runs of one budget: their accuracies along the rounds."""
 
-    budget: tuple[float, float]
-    network: dict[str, float]
-    step: float
-    """Of all horizons."""
+    budget: Promise
+    setting: Setting
+    """At the middle horizon; its step is that of all."""
     horizons: list[Series]
-    """Their accuracies."""
+    scaled: Series
+    """At the shortest horizon, with a step that leads as far as at the middle one."""
     exact: Series
-    measured: list[Series]
-    """All measures of all of them."""
+    adaptive: Series
+    central: Series
     sampler_delta: float
     """What the sampler adds to δ, at most, in any of them, and"""
     total_delta: float
     """what δ then is, at most."""
-    problem: str
 
     @property
     def name(self) -> str:
@@ -64,97 +70,96 @@ class Figure3(Experiment):
     # What a run needs to go on are 25 MB, which take a second to write.
     leg_seconds: ClassVar[float] = 60.0
 
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._measured: list[Series] = []
+        """All measures of all runs, to be saved."""
+
     def run(self) -> list[Verdict]:
-        tried = self.sweep("fig3-search", into="fig3-search.h5")
-        # The larger budget was searched with the larger ε.
-        searched = sorted(tried.parameters["epsilon"], reverse=True)
-        (delta,) = tried.parameters["delta"]
-        edges = {}
-        for epsilon in searched:
-            _, first = chosen(tried, epsilon)
-            edges[epsilon] = first.edges
-            rest = f"clip = {first.parameters['clip']!r}\n{budget_table((epsilon, delta))}"
-            rest += method_table(METHOD | {"step": first.parameters["step"]}, "with other allocations")
-            tried = self.sweep("fig3-search-mu", into="fig3-search.h5", added=rest, name=f"fig3-search-mu-{epsilon:g}")
-        table = tried.table()
-        names = ("epsilon", "delta", *CHOSEN, "step", "rounds", "outcome", "accuracy", "train_loss")
-        save_csv(self.path("-search.csv"), names, zip(*(table[name] for name in names), strict=True))
-        panels = []
-        for budget, epsilon in zip(BUDGETS, searched, strict=True):
-            horizon, choice = chosen(tried, epsilon)
-            # Those of C and γ, which were chosen first, and of μ.
-            both = tuple(dict.fromkeys((*edges[epsilon], *choice.edges)))
-            told = tuning_table("fig3-search.h5", tried, both, rule=MOST_RIGHT)
-            panels.append(self._made(budget, horizon, choice._replace(edges=both), told))
-        self.save_figure(self._drawn(panels))
-        self.save_series([series for panel in panels for series in panel.measured])
+        found: dict[Promise, Found] = {}
+        begin: list[Point] = [(0, 0, 0), (0, 0, 0)]
+        for budget in BUDGETS:
+            found[budget], begin = self._searched(budget, begin)
+        self._save_trials()
+        panels = [self._made(budget, chosen) for budget, chosen in found.items()]
+        self.save_figure(self._drawn(panels, *self._without_privacy()))
+        self.save_series(self._measured)
         return [verdict for panel in panels for verdict in _verdicts(panel)]
 
-    def _made(self, budget: tuple[float, float], searched_at: int, choice: Choice, told: str) -> Panel:
-        """The runs of one budget, with what was chosen for it at another horizon, and what is told of the search."""
-        horizons = self.horizons("fig3")
-        middle = horizons[1]
-        network = {name: choice.parameters[name] for name in CHOSEN}
-        step = carried_over(choice.parameters["step"], searched_at, middle)
-        self.notes.append(_note(budget, choice, searched_at, step, middle))
-        given = network_and_budget(budget, choice, searched_at)
-        method = method_table(METHOD | {"step": step}, f"chosen for T = {middle:,}, and taken for all") + told
-        self.sweep("fig3", into="fig3.h5", added=given + method, name=f"fig3-{budget[0]:g}")
-        given += 'accounting = "gdp"\n'
-        found = self.sweep("fig3-exact", into="fig3.h5", added=given + method, name=f"fig3-exact-{budget[0]:g}")
-        found = found.where(epsilon=budget[0])
-        arms = [Arm(f"T = {T:,}", T) for T in horizons]
-        arms.append(Arm(f"T = {middle:,}, exact accounting", middle, "gdp"))
-        parameters = {"step": step, **network}
-        *accuracies, exact = (arm.along_rounds(found, parameters, "accuracy") for arm in arms)
-        measured = [
-            arm.along_rounds(found, parameters, measure).named(f"{budget_name(budget)}, {arm.label}, {name}")
-            for arm in arms
-            for measure, name in MEASURES.items()
-        ]
-        ledgers = [ledger for ledger in (run.ledger for run in found) if ledger is not None]
-        deltas = max(ledger.sampler_delta for ledger in ledgers), max(ledger.total_delta for ledger in ledgers)
-        widths = "–".join(map(str, [784, *found.parameters["hidden"][0], found.parameters["classes"][0]]))
-        problem = f"{widths}, n = 10, m = {found.parameters['sizes'][0]:,}, box-ℓ1 (1e-5, 10)"
-        return Panel(budget, network, step, accuracies, exact, measured, *deltas, problem)
+    def _searched(self, budget: Promise, begin: Sequence[Point]) -> tuple[Found, list[Point]]:
+        """What suits a budget; and where to begin with the next, which is smaller: at half of γCT."""
+        first = Rung(self, "fig3-search", SEARCH).climb(budget, [begin[0]])
+        fixed = Rung(self, "fig3-search-long", SEARCH).climb(budget, first.climb.best_of(FINALISTS))
+        # Its noise is spread as for the fixed threshold.
+        setting = partial(searching.adaptive, bend=AXES[-1].at(fixed.climb.best[-1]))
+        adaptive = Rung(self, "fig3-search-long", ADAPTIVE_SEARCH, ADAPTIVE_AXES, setting).climb(budget, [(0,)])
+        central = Rung(self, "fig3-search-central", CENTRAL_SEARCH, CENTRAL_AXES).climb(budget, [begin[1]])
+        found = Found(fixed, adaptive, central)
+        for kind, chosen in zip(("", ", adaptive clip", ", trusted server"), found, strict=True):
+            self.notes.append(
+                f"{budget_name(budget)}{kind}: the search at T = {chosen.horizon:,} chose {chosen.setting.letters}, "
+                f"with {chosen.accuracy:.1%} of the images that were held out right; {chosen.surroundings}"
+            )
+        return found, [(best[0] - 1, *best[1:]) for best in (first.climb.best, central.climb.best)]
 
-    def _drawn(self, panels: list[Panel]) -> Figure:
-        figure = Figure(figsize=(11.0, 4.4), layout="constrained")
+    def _save_trials(self) -> None:
+        """All trials of the search."""
+        names = ("epsilon", "delta", "clip", "strong_convexity", "step", "rounds", "outcome", "accuracy", "train_loss")
+        rows: list[tuple[Any, ...]] = []
+        for file in (SEARCH, ADAPTIVE_SEARCH, CENTRAL_SEARCH):
+            table = self.found(file).table()
+            rows += zip([file] * len(table["rounds"]), *(table[name] for name in names), strict=True)
+        save_csv(self.path("-search.csv"), ("file", *names), rows)
+
+    def _made(self, budget: Promise, found: Found) -> Panel:
+        """The runs of one budget, with what was chosen for it."""
+        horizons, (few,) = self.horizons("fig3"), self.horizons("fig3-central")
+        short, middle, _ = horizons
+
+        def arm(label: str, name: str, chosen: Chosen, rounds: int, fits: int, **how: Any) -> Series:
+            """Runs with a step that fits a horizon."""
+            text = chosen.at(fits).text(budget, f"chosen for T = {fits:,}", **how) + chosen.told
+            made = self.sweep(RECIPES.get(name, name), into="fig3.h5", added=text, name=f"{name}-{budget[0]:g}")
+            mine = made.where(epsilon=budget[0], accounting=how.get("accounting", "zcdp"))
+            return self._along(f"{budget_name(budget)}, {label}", mine, rounds, chosen.at(fits).parameters)
+
+        at = f"T = {middle:,}"
+        curves: dict[str, Any] = {
+            "horizons": [arm(f"T = {T:,}", "fig3", found.fixed, T, middle) for T in horizons],
+            "scaled": arm(f"T = {short:,}, longer steps", "fig3-scaled", found.fixed, short, short, only=short),
+            "exact": arm(f"{at}, exact accounting", "fig3-exact", found.fixed, middle, middle, accounting="gdp"),
+            "adaptive": arm(f"{at}, adaptive clip", "fig3-adaptive", found.adaptive, middle, middle),
+            "central": arm(f"trusted server, T = {few:,}", "fig3-central", found.central, few, few),
+        }
+        ledgers = [run.ledger for run in self.found("fig3.h5").where(epsilon=budget[0])]
+        deltas = [(ledger.sampler_delta, ledger.total_delta) for ledger in ledgers if ledger is not None]
+        sampler, total = (max(column) for column in zip(*deltas, strict=True))
+        return Panel(budget, found.fixed.at(middle), **curves, sampler_delta=sampler, total_delta=total)
+
+    def _without_privacy(self) -> tuple[Series, Series]:
+        """The accuracies without noise and clipping: of the ten workers, and of one who has all their images."""
+        found = self.sweep("fig3-open", into="fig3-open.h5")
+        (T,) = self.horizons("fig3-open")
+        several, one = (found.where(pooled=pooled) for pooled in (False, True))
+        return self._along("no privacy", several, T, {}), self._along("no privacy, all images in one place", one, T, {})
+
+    def _along(self, label: str, found: Results, rounds: int, parameters: dict[str, Any]) -> Series:
+        """The accuracies of some runs; all that was measured of them is kept."""
+        measured = [along_rounds(label, found, rounds, parameters, measure=measure) for measure in MEASURES]
+        self._measured += [one.named(f"{label}, {n}") for one, n in zip(measured, MEASURES.values(), strict=True)]
+        return measured[0]
+
+    def _drawn(self, panels: list[Panel], several: Series, pooled: Series) -> Figure:
+        figure = Figure(figsize=(11.0, 5.0), layout="constrained")
         for ax, panel in zip(figure.subplots(1, 2, sharey=True), panels, strict=True):
-            _draw(ax, panel)
-        figure.suptitle(f"{self.data}, {panels[0].problem}")
+            _draw(ax, panel, several, pooled)
+        found = self.found("fig3.h5").parameters
+        widths = "–".join(map(str, [784, *found["hidden"][0], found["classes"][0]]))
+        figure.suptitle(f"{self.data}, {widths}, n = 10, m = {found['sizes'][0]:,}, box-ℓ1 (1e-5, 10)")
         return figure
 
 
-def chosen(tried: Results, epsilon: float) -> tuple[int, Choice]:
-    """The horizon of the search, and what classified most images there."""
-    family = METHOD | {"epsilon": epsilon}
-    ((horizon, choice),) = tuned(tried, measure="accuracy", also=tuple(CHOSEN), **family).each.items()
-    return horizon, choice
-
-
-def carried_over(step: float, searched_at: int, rounds: int) -> float:
-    """The step at another horizon that leads as far, 1 at most.
-
-    >>> carried_over(0.5, 200, 1000), carried_over(1.0, 200, 100)
-    (0.1, 1.0)
-    """
-    return min(1.0, float(f"{step * searched_at / rounds:.12g}"))
-
-
-def network_and_budget(budget: tuple[float, float], choice: Choice, searched_at: int) -> str:
-    """What a recipe that ends in its table [network] lacks beside the method."""
-    lines = "".join(f"{name} = {choice.parameters[name]!r}\n" for name in CHOSEN)
-    step = choice.parameters["step"]
-    comment = f"# As the search chose at T = {searched_at:,}, with γ = {step:g}{choice.at_edges}"
-    return f"{comment}\n{lines}{budget_table(budget)}"
-
-
-def budget_table(budget: tuple[float, float]) -> str:
-    return f"\n[budget]\nepsilon = {budget[0]!r}\ndelta = {budget[1]!r}\n"
-
-
-def budget_name(budget: tuple[float, float]) -> str:
+def budget_name(budget: Promise) -> str:
     """As the paper writes it.
 
     >>> budget_name((0.5, 1e-5))
@@ -163,41 +168,49 @@ def budget_name(budget: tuple[float, float]) -> str:
     return f"({budget[0]:g}, {budget[1]:.0e})".replace("e-0", "e-")
 
 
-def _note(budget: tuple[float, float], choice: Choice, searched_at: int, step: float, rounds: int) -> str:
-    letters = CHOSEN | {"step": "γ"}
-    found = ", ".join(f"{letter} = {choice.parameters[name]:g}" for name, letter in letters.items())
-    return (
-        f"{budget_name(budget)}: the search at T = {searched_at:,} chose {found}, with {1 - choice.error:.1%} of the "
-        f"images that were held out right{choice.at_edges}; so γ = {step:g} at T = {rounds:,}"
-    )
-
-
-def _draw(ax: Axes, panel: Panel) -> None:
-    """Accuracies along the rounds; what is beyond the paper in broken lines of the colour of its horizon."""
-    ax.axhspan(100 * (ACCURACY - NEAR), 100 * (ACCURACY + NEAR), color="0.9", linewidth=0, label="the paper's 70 %")
-    styles: list[dict[str, Any]] = [{"color": f"C{k}"} for k in range(len(panel.horizons))]
-    styles.append({"color": "C1", "linestyle": "--"})
-    for one, style in zip([*panel.horizons, panel.exact], styles, strict=True):
-        ax.plot(one.x, 100 * one.mean, label=one.label, **style)
-        ax.plot(one.x[-1:], 100 * one.mean[-1:], marker="o", markersize=4, **style)
-    found = ", ".join(f"{CHOSEN[name]} = {value:g}" for name, value in panel.network.items())
-    ax.set_title(f"{panel.name}-LDP: γ = {panel.step:g}, {found}", fontsize=10)
+def _draw(ax: Axes, panel: Panel, several: Series, pooled: Series) -> None:
+    """Accuracies along the rounds; what is beyond the paper in other lines of the colour of its horizon."""
+    for one in (pooled, several):
+        ax.plot(one.x, 100 * one.mean, color="0.6" if one is several else "0.75", linestyle="-.", label=one.label)
+    end = 100 * panel.central.mean[-1]
+    ax.axhline(end, color="0.35", linestyle=":", label=f"{_own(panel, panel.central)}: {percent(panel.central)}")
+    ax.axhspan(100 * (ACCURACY - NEAR), 100 * (ACCURACY + NEAR), color="0.93", linewidth=0, label="the paper's 70 %")
+    styles = [(one, f"C{k}", "-") for k, one in enumerate(panel.horizons)]
+    styles += [(panel.scaled, "C0", "--"), (panel.exact, "C1", "--"), (panel.adaptive, "C1", ":")]
+    for one, color, line in styles:
+        figures.band(ax, one.x, 100 * one.mean, 100 * one.std, color, _own(panel, one), linestyle=line)
+        # What the text speaks of is the end; its bar is of the runs.
+        figures.bars(ax, one.x[-1:], 100 * one.mean[-1:], 100 * one.std[-1:], color=color, marker="o", markersize=4)
+    ax.set_title(f"{panel.name}-LDP: {panel.setting.letters}", fontsize=10)
     ax.set_xlabel("communication round")
     ax.set_ylabel("test accuracy, %")
     ax.set_ylim(0, 100)
     ax.grid(True, alpha=0.3)
-    ax.legend(frameon=False, fontsize=8, loc="lower right")
+    ax.legend(frameon=False, fontsize=7.5, loc="lower right", ncols=2)
+
+
+def _own(panel: Panel, one: Series) -> str:
+    """Its label without the panel's name."""
+    return one.label.removeprefix(f"{panel.name}, ")
 
 
 def _verdicts(panel: Panel) -> list[Verdict]:
     where, beyond = f"Figure 3, {panel.name}", f"Figure 3, {panel.name}, beyond the paper"
     short, middle, long = panel.horizons
     T = [one.horizon for one in panel.horizons]
+    lower = f"the accuracy is lower at T = {T[0]:,} than at {T[1]:,}"
     return [
-        higher(where, f"the accuracy is lower at T = {T[0]:,} than at {T[1]:,}", middle, short),
+        higher(where, lower, middle, short),
+        higher(where, f"{lower}, where steps are longer so that they lead as far", middle, panel.scaled),
         near(where, f"it is about {ACCURACY:.0%} at T = {T[1]:,} (within {100 * NEAR:.0f} points)", middle, ACCURACY),
         keeps(where, f"nothing is lost at T = {T[2]:,} (within {100 * LOSS:.0f} points)", long, middle),
         higher(beyond, "exact accounting is better than the paper's", panel.exact, middle),
+        keeps(
+            beyond,
+            f"a threshold that is found is as good as one that was searched for (within {100 * LOSS:.0f} points)",
+            panel.adaptive,
+            middle,
+        ),
         # The paper's normals are ideal.
         Verdict(
             beyond,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from fastldp.reproduction.series import Series
 
@@ -103,8 +104,13 @@ def _sign_above(first: Series, second: Series, difference: float = 0.0) -> int:
 
 
 def _variance(series: Series) -> float:
-    """Of the mean of the last accuracies, by the images and by the runs where there are several."""
-    return float(series.mean[-1] * (1 - series.mean[-1]) / TEST_IMAGES + series.error[-1] ** 2)
+    """Of the mean of the last accuracies, by the images and by the runs where there are several.
+
+    Of few runs the spread is hardly known: it counts for so much more that limits of Student's t would be as wide.
+    """
+    runs = series.values.shape[1]
+    widened = float(stats.t.ppf(stats.norm.cdf(SURE), runs - 1)) / SURE if runs > 1 else 0.0
+    return float(series.mean[-1] * (1 - series.mean[-1]) / TEST_IMAGES + (widened * series.error[-1]) ** 2)
 
 
 def decided(sign: int) -> bool | None:

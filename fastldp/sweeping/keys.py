@@ -18,7 +18,7 @@ ROOT_TABLES = ("noise", "tuning", "data", "problem", "network", "budget", "metho
 ROOT_KEYS = ("title", "rounds", "repetitions", "seed", *ROOT_TABLES)
 # Of every method, beside its parameters.
 METHOD_KEYS = ("name", "rounds", "label")
-SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed", "sizes", "least")
+SPREAD_KEYS = ("partition", "share", "alpha", "partition_seed", "sizes", "least", "pooled")
 START_KEYS = ("start", "start_seed")
 TEST_KEYS = ("test", "test_seed")
 

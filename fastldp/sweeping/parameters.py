@@ -73,7 +73,8 @@ def flat(parameters: dict[str, Any]) -> dict[str, Any]:
         if section == "data":
             columns |= _of_data(values)
         elif section == "problem":
-            columns |= values
+            # A network and its method may both have a threshold: what one lacks hides nothing of the other's.
+            columns |= {name: value for name, value in values.items() if value is not None or name not in columns}
             for part in ("loss", "regularizer"):
                 if isinstance(inner := values[part], dict):
                     columns[part] = inner["name"]

@@ -315,6 +315,8 @@ class _Planner:
             return slice(None), workers
         if "partition" not in spread:
             place.refuse(next(iter(spread)), f"say how to spread the rows: partition = {', '.join(WAYS)}")
+        if not isinstance(spread.get("pooled", False), bool):
+            place.refuse("pooled", "give true or false: whether one worker has the rows of all")
         known_name("partition", spread["partition"], WAYS)
         rest = {key: spread[key] for key in ("share", "alpha", "sizes", "least") if key in spread}
         how, seed = spread["partition"], spread.get("partition_seed", 0)
@@ -323,8 +325,10 @@ class _Planner:
                 place.refuse("alpha", 'only partition = "dirichlet" has one; leave it out')
             if "least" in rest:
                 place.refuse("least", "sizes say already how many rows each worker has; leave one of them out")
-            return sample(b, workers, how, **rest, seed=seed)
-        return slice(None), partition(b, workers, how, **rest, seed=seed)
+            found: tuple[Any, Any] = sample(b, workers, how, **rest, seed=seed)
+        else:
+            found = slice(None), partition(b, workers, how, **rest, seed=seed)
+        return found[0], 1 if spread.get("pooled") else found[1]
 
     def _record_of(self, rounds: int, workers: int, has_optimum: bool) -> tuple[Timetable, Wanted]:
         """The rounds of a horizon that are recorded, and the words for it."""

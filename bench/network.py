@@ -189,7 +189,7 @@ def ours(problem: fl.MLP, budget: fl.Budget | None, rounds: int = 1000) -> Round
 
     def one_round() -> Any:
         laid.advance(laid.done + 1, threads=numba.get_num_threads())
-        return laid.state.models
+        return laid.models
 
     return one_round
 

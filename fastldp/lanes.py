@@ -34,7 +34,6 @@ __all__ = [
     "sigmoid",
     "sqrt",
     "store",
-    "two_sum",
     "weighted_mean",
 ]
 
@@ -124,24 +123,15 @@ def weighted_mean(values: Any, j: Any, shares: Any) -> Any:
     return np.tensordot(shares, values[:, j], axes=1) / len(values)
 
 
-def two_sum(a: Any, b: Any) -> Any:
-    """a + b rounded, and what rounding took from it, exactly."""
-    total = a + b
-    of_b = total - a
-    return total, (a - (total - of_b)) + (b - of_b)
+def apart(run: Any, values: Any, i: Any, out: Any, row: Any) -> None:
+    """out[row] = Σₖ Wᵢₖ (values[i] − values[k]) over worker i's neighbours on a graph, for a method's `receive`.
 
-
-def apart(run: Any, values: Any, i: Any, j: Any) -> Any:
-    """Σₖ Wᵢₖ (values[i, j] − values[k, j]) over worker i's neighbours on a graph, and what rounding took from it.
-
-    `values` is one of the arrays that `mixed` names: as all workers stored it in this round.
+    In kernels these sums are exact, of numbers that are rounded to a quantum: over all workers they are zero.
     """
-    links = run.links
-    total = lost = np.zeros_like(values[i, j])
+    links, total = run.links, np.zeros_like(values[i])
     for k in range(links.begin[i], links.begin[i + 1]):
-        total, error = two_sum(total, links.weights[k] * (values[i, j] - values[links.neighbours[k], j]))
-        lost = lost + error
-    return total, lost
+        total += links.weights[k] * (values[i] - values[links.neighbours[k]])
+    out[row] = total
 
 
 def prox(run: Any, array: Any, i: Any, scale: Any) -> None:
@@ -172,7 +162,6 @@ _KINDS: tuple[tuple[Any, tuple[Callable[..., Any], ...]], ...] = (
     (simd, (sqrt, fabs, copysign, minimum, maximum, select, fma, any_lane, all_lanes, broadcast)),
     (vmath, (exp, log, sigmoid)),
     (methods, (mean_over_workers, weighted_mean)),
-    (mixing, (two_sum,)),
 )
 for _module, _functions in _KINDS:
     for _plain in _functions:
@@ -199,5 +188,5 @@ def _prox(run: Any, array: Any, i: Any, scale: Any) -> Any:
 
 
 @overload(apart, strict=False, jit_options=_INLINED)
-def _apart(run: Any, values: Any, i: Any, j: Any) -> Any:
-    return lambda run, values, i, j: mixing.apart(run.links, values, i, j)
+def _apart(run: Any, values: Any, i: Any, out: Any, row: Any) -> Any:
+    return lambda run, values, i, out, row: mixing.apart(run.links, values, i, out, row)

@@ -80,7 +80,7 @@ register_model(Formulas)(models.OpaqueModel)
 
 
 @intrinsic
-def _row(context: Any, array: Any, k: Any) -> Typed:
+def row_of(context: Any, array: Any, k: Any) -> Typed:
     """Row k of an array, as an array that owns nothing."""
     kind = types.Array(array.dtype, array.ndim - 1, "C")
 
@@ -97,7 +97,7 @@ def _row(context: Any, array: Any, k: Any) -> Typed:
 def tuple_of(arguments: str, parts: dict[str, str]) -> Any:
     """A formula of these arguments for a tuple with names: of each, what it is, as text with `load` and `row`."""
     parts = parts or {"nothing": "0"}  # Numba has no tuples with names and nothing in them
-    scope: dict[str, Any] = {"Made": namedtuple("Made", parts), "load": load, "row": _row}
+    scope: dict[str, Any] = {"Made": namedtuple("Made", parts), "load": load, "row": row_of}
     exec(f"def made({arguments}):\n    return Made({', '.join(parts.values())})", scope)
     return own_formula(scope["made"])
 

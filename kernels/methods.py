@@ -48,8 +48,8 @@ class State(NamedTuple):
 
     workers: Floats  # (fields, n, d, lanes); what neighbours read has two rows, of odd and of even rounds
     server: Floats  # (fields, 1, d, lanes)
-    points: Floats  # (n, d, lanes) or (1, d, lanes), of these: where gradients are taken
-    models: Floats  # the same: what is measured
+    points: Floats  # (n, d, lanes) or (1, d, lanes), of these: where gradients are taken; both rows of what has two
+    models: Floats  # (1, n, d, lanes) or (1, 1, d, lanes): what is measured; or (2, n, d, lanes) of what has two rows
     sent: Floats  # (1, d, lanes), of these: what the server sends
     checked: Floats  # (1, d, lanes) or (n, d, lanes), of these: what must stay finite
     public: Floats  # (1, lanes): a whole number below 2²⁴ of the last round, that all may know
@@ -118,9 +118,10 @@ def _self_and_run(names: Names) -> tuple[Any, Any]:
     mine = {name: f"load(method.numbers, {k})" for k, name in enumerate(names.numbers)}
     mine |= {name: f"load(method.of_rounds, now, {k})" for k, name in enumerate(names.of_rounds)}
     rows = rows_of(names.workers, names.mixed)
-    # What is written in a round is read after it, when others write that of the next: so there are two, in turns.
+    # What neighbours read of a round, others may replace by that of the next meanwhile: there are two, in turns.
     turns = {name: " + (t & 1)" if name in names.mixed else "" for name in names.workers}
     kept = {name: f"row(state.workers, {rows[name]}{turns[name]})" for name in names.workers}
+    kept |= {f"next_{name}": f"row(state.workers, {rows[name]} + (t + 1 & 1))" for name in names.mixed}
     kept |= {name: f"row(state.server, {k})" for k, name in enumerate(names.server)}
     kept |= {name: f"row(method.of_workers, {k})" for k, name in enumerate(names.of_workers)}
     return tuple_of("method, now", mine), tuple_of("method, state, objective, now, t, share", kept | COMMON)

@@ -1,9 +1,9 @@
 # mypy: allow-untyped-calls
 """What workers make of their neighbours' messages, where no server stands between them: sums over links.
 
-Neighbours take the same number off each other, in other order and so with the other sign, bit by bit. What all workers
-add to their duals is zero in exact arithmetic then, with some links missing too; and `two_sum` keeps what rounding
-takes, so that it is zero to a second double's precision.
+Both ends of a link take off each other's message the same number, with the other sign, and round it to a multiple of a
+quantum, the same for all: such numbers are added without rounding. So what all workers add to their duals is zero, and
+stays zero, bit by bit, whichever links there are.
 """
 
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from fastldp.kernels.release import PUBLIC, PUBLIC_BITS, Release
 from fastldp.kernels.simd import (
     broadcast,
     convert,
+    fma,
     keep_apart,
     lane,
     lane_numbers,
@@ -46,38 +47,79 @@ class Links(NamedTuple):
     neighbours: NDArray[np.int64]  # (2 links,)
     weights: Floats  # (2 links,): that of the link, the same at both ends
     numbers: NDArray[np.int64]  # (2 links,): of the link, by which its coin is addressed
+    rounding: Floats  # (1, lanes): what rounds to multiples of the quantum where it is added and taken off again
     chance: Floats  # (1, lanes): that a link is missing in a round, times 2²⁴
     there: Floats  # (links, lanes): 1 or, where it is missing in this round, 0; nothing where none ever is
 
 
 @formula
-def two_sum(a: Any, b: Any) -> Any:
-    """a + b rounded, and what rounding took from it, exactly (Knuth)."""
-    total = a + b
-    of_b = total - a
-    return total, (a - (total - of_b)) + (b - of_b)
+def apart(links: Any, values: Any, i: Any, out: Any, row: Any) -> None:
+    """out[row] = Σₖ Wᵢₖ (values[i] − values[k]) over the neighbours of worker i, in multiples of the quantum."""
+    begin, end = links.begin[i], links.begin[i + 1]
+    zero = broadcast(0.0, load(links.rounding, 0))
+    if (end - begin) % 2 != 0 or begin == end or links.there.shape[0] > 0:
+        for j in range(values.shape[1]):
+            store(zero, out, row, j)
+    if links.there.shape[0] > 0:
+        for k in range(begin, end):
+            _add_where_there(links, values, i, k, out, row)
+        return
+    # Two at a time, of an even number the first without adding.
+    first = begin + (end - begin) % 2
+    if first > begin:
+        _add(links, values, i, begin, out, row)
+    elif begin < end:
+        _store_two(links, values, i, begin, out, row)
+        first = begin + 2
+    for k in range(first, end, 2):
+        _add_two(links, values, i, k, out, row)
 
 
 @formula
-def apart(links: Any, values: Any, i: Any, j: Any) -> Any:
-    """Σₖ Wᵢₖ (values[i, j] − values[k, j]) over the neighbours of worker i, and what rounding took from the sum."""
-    own = load(values, i, j)
-    total = lost = broadcast(0.0, own)
-    begin, end = links.begin[i], links.begin[i + 1]
-    if links.there.shape[0] == 0:
-        if begin < end:
-            total = links.weights[begin] * (own - load(values, links.neighbours[begin], j))
-        for k in range(begin + 1, end):
-            total, error = two_sum(total, links.weights[k] * (own - load(values, links.neighbours[k], j)))
-            lost = lost + error
-    else:
-        for k in range(begin, end):
-            term = links.weights[k] * (own - load(values, links.neighbours[k], j))
-            # Not times 0: that of an infinite number is none.
-            there = load(links.there, links.numbers[k]) != 0.0
-            total, error = two_sum(total, select(there, term, broadcast(0.0, term)))
-            lost = lost + error
-    return total, lost
+def over(weight: Any, own: Any, other: Any, rounding: Any) -> Any:
+    """What goes over a link."""
+    return fma(weight, own - other, rounding) - rounding
+
+
+@formula
+def _add(links: Any, values: Any, i: Any, k: Any, out: Any, row: Any) -> None:
+    weight, other, rounding = links.weights[k], links.neighbours[k], load(links.rounding, 0)
+    for j in range(values.shape[1]):
+        flow = over(weight, load(values, i, j), load(values, other, j), rounding)
+        store(load(out, row, j) + flow, out, row, j)
+
+
+@formula
+def _add_where_there(links: Any, values: Any, i: Any, k: Any, out: Any, row: Any) -> None:
+    weight, other, rounding = links.weights[k], links.neighbours[k], load(links.rounding, 0)
+    there = load(links.there, links.numbers[k]) != 0.0
+    zero = broadcast(0.0, rounding)
+    for j in range(values.shape[1]):
+        flow = over(weight, load(values, i, j), load(values, other, j), rounding)
+        # Not times 0: that of an infinite number is none.
+        store(load(out, row, j) + select(there, flow, zero), out, row, j)
+
+
+@formula
+def _add_two(links: Any, values: Any, i: Any, k: Any, out: Any, row: Any) -> None:
+    rounding = load(links.rounding, 0)
+    first, second = links.neighbours[k], links.neighbours[k + 1]
+    v, w = links.weights[k], links.weights[k + 1]
+    for j in range(values.shape[1]):
+        own = load(values, i, j)
+        flow = over(v, own, load(values, first, j), rounding) + over(w, own, load(values, second, j), rounding)
+        store(load(out, row, j) + flow, out, row, j)
+
+
+@formula
+def _store_two(links: Any, values: Any, i: Any, k: Any, out: Any, row: Any) -> None:
+    rounding = load(links.rounding, 0)
+    first, second = links.neighbours[k], links.neighbours[k + 1]
+    v, w = links.weights[k], links.weights[k + 1]
+    for j in range(values.shape[1]):
+        own = load(values, i, j)
+        flow = over(v, own, load(values, first, j), rounding) + over(w, own, load(values, second, j), rounding)
+        store(flow, out, row, j)
 
 
 def _toss(t: Any, links: Any, release: Any) -> Any:

@@ -18,7 +18,7 @@ from numba import prange, typeof, types
 from fastldp.kernels.barrier import await_end, claim, end_round, finish
 from fastldp.kernels.calling import Piece, Placed, call, found, likeness, once
 from fastldp.kernels.clipping import Clipping, adapt, adapt_early, count_early, release_count
-from fastldp.kernels.formulas import Objective
+from fastldp.kernels.formulas import Objective, row_of
 from fastldp.kernels.jit import parallel, piece, serial
 from fastldp.kernels.methods import AIM, MESSAGE, RECEIVE, SERVE, START, TAKE, TELL, Method, State, act
 from fastldp.kernels.metrics import measure
@@ -90,7 +90,7 @@ def pieces_of(laid: tuple[Any, ...], *, coins: bool, tosses: bool, adaptive: boo
         placed, number = Placed(typeof(laid)), types.intp
         # Those that take longest come first; each takes the place of a block, and some numbers.
         texts = {"gradient": (sum_gradients, 7), "release": (release, 6), "visit": (_visit, 7), "serve": (_serve, 4)}
-        texts |= {"measure": (_measure, 2)} | ({"coins": (flip, 2)} if coins else {})
+        texts |= {"measure": (_measure, 3)} | ({"coins": (flip, 2)} if coins else {})
         texts |= {"toss": (toss, 2)} if tosses else {}
         if adaptive:
             texts |= {"tally": (release_count, 5), "adapt": (adapt, 3)}
@@ -113,6 +113,8 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
         act(method, START, place, i, 0, now, t, share)
         for k in range(steps):
             row = min(i, state.points.shape[0] - 1)
+            if state.points.shape[0] == 2 * state.workers.shape[1]:  # there are two, in turns
+                row = i + (t & 1) * state.workers.shape[1]
             counts = counting and k == 0  # at the first point of a round
             call(calls.gradient, (place, i, row, share, int(counts), t, k))
             call(calls.release, (place, now, t, i, k, share))
@@ -147,10 +149,11 @@ def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
         act(method, AIM, place, 0, 0, t + 1 - first, t + 1, 0)
 
 
-def _measure(placed: Any, place: int, k: int) -> None:
-    """What is recorded after stretch k."""
+def _measure(placed: Any, place: int, k: int, t: int) -> None:
+    """What is recorded after stretch k, which ends after round t."""
     _, state, objective, _, _, _, records = found(placed, place)[:7]
-    measure(k, state.models, records.optimum, records.means, records.consensus, records.distance)
+    turn = (t + 1) & (state.models.shape[0] - 1)
+    measure(k, row_of(state.models, turn), records.optimum, records.means, records.consensus, records.distance)
     store(load(objective.clip, 0), records.threshold, k)
 
 
@@ -180,7 +183,7 @@ def run_serial(ends: Any, cuts: Any, barrier: Any, place: int, calls: Calls) -> 
         begin, end = ends[k] + 1, ends[k + 1] + 1
         act(calls, AIM, place, 0, 0, begin - first, begin, 0)
         _take_part(np.int64(0), begin, end, first, cuts, barrier, place, calls)
-        call(calls.measure, (place, k))
+        call(calls.measure, (place, k, end - 1))
 
 
 @parallel
@@ -190,7 +193,7 @@ def run_parallel(ends: Any, cuts: Any, barrier: Any, place: int, calls: Calls) -
     act(calls, AIM, place, 0, 0, 0, first, 0)
     for k in prange(cuts.size - 1):
         _take_part(np.int64(k), first, last, first, cuts, barrier, place, calls)
-    call(calls.measure, (place, 0))
+    call(calls.measure, (place, 0, last - 1))
 
 
 @serial

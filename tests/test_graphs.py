@@ -1,7 +1,7 @@
 """Workers on a graph in place of a server: against the oracle with W written out, and the same bits however cut."""
 
+import math
 import threading
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
-from fastldp import lanes
 from fastldp.engine import block, driving, layouts, recording
 from fastldp.engine.runs import Lane, Runs
 from fastldp.errors import ArgumentError, UnknownNameError
@@ -156,13 +155,6 @@ def test_parameters_say_what_is_given() -> None:
     assert fl.PrimalDual(topology="complete", failures=0.5).topology == fl.Graph.complete()
 
 
-def test_what_rounding_takes_of_a_sum_is_exact() -> None:
-    rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((2, 1000)) * 2.0 ** rng.integers(-60, 60, (2, 1000))
-    for total, lost, x, y in zip(*lanes.two_sum(a, b), a, b, strict=True):
-        assert Fraction(total) + Fraction(lost) == Fraction(x) + Fraction(y)
-
-
 def mixed(case: cases.Case, run: fl.Solution, W: NDArray[Any], failures: float = 0.0) -> naive.Mixed:
     """The oracle's, of the last repetition."""
     deviations = np.zeros((case.problem.n, int(run.rounds[-1])))
@@ -246,6 +238,41 @@ def test_the_complete_graph_is_a_server_bit_by_bit_or_up_to_rounding() -> None:
     server, linked = (fl.solve(problem, BUDGET, algorithm=method, **common) for method in (fl.PrimalDual(), over_links))
     np.testing.assert_allclose(linked.workers, server.workers, rtol=1e-11, atol=1e-11)
     assert not np.array_equal(linked.workers, server.workers)
+
+
+@pytest.mark.parametrize("failures", [None, 0.3])
+@pytest.mark.parametrize(
+    ("name", "loss", "budget"),
+    [
+        ("box_l1", "logistic", BUDGET),
+        ("box_l1", "logistic", fl.Budget(0.01, 1e-4)),
+        ("zero", "squared", None),
+        ("l2_ball", "squared", BUDGET),
+    ],
+)
+def test_the_duals_sum_to_zero_bit_by_bit(name: str, loss: str, budget: fl.Budget | None, failures: Any) -> None:
+    """The exact sum of all duals, of whatever size; of sums that round it is not zero, as the oracle's shows."""
+    case = cases.make(name, loss=loss, sizes=(12,) * 7)
+    method = fl.PrimalDual(topology="grid", failures=failures)
+    timetable = recording.timetable(fl.Every(10), 500, 7)
+    runs = Runs(
+        case.problem,
+        method.schedule(case.problem, budget, 500),
+        np.zeros(9),
+        np.stack([key_of(4, repetition) for repetition in range(2)]),
+        timetable,
+        np.zeros(9),
+    )
+    laid = block.Block(layouts.samples_in_lanes(case.problem, 2), [Lane(runs, k) for k in range(2)])
+    for end in (1, 2, 50, 500):
+        laid.advance(end)
+        duals = laid._kept("dual")[..., :2]
+        assert (np.abs(duals).max(axis=0) > 0).all()
+        assert {math.fsum(duals[:, j, run]) for j in range(9) for run in range(2)} == {0.0}
+    if budget is BUDGET and failures is None and loss == "logistic":
+        solved = fl.solve(case.problem, budget, rounds=100, algorithm=method, seed=4, common_noise=True)
+        rounded = mixed(case, solved, naive.metropolis(7, links("grid", 7))).dual[-1]
+        assert max(abs(math.fsum(rounded[:, j])) for j in range(9)) > 0
 
 
 def some_runs(problem: fl.Problem, *, failing: bool) -> list[Runs]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import blas
+from fastldp.engine.between import links_of
 from fastldp.engine.compiling import Code, compiling
 from fastldp.engine.layouts import LANES, Samples
 from fastldp.engine.objective import addressed, formulas_of, objective_of, with_losses
@@ -27,9 +28,8 @@ from fastldp.kernels.chacha import SAMPLES, derived_keys
 from fastldp.kernels.clipping import Clipping
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.methods import Method, State, acts_of, rows_of
-from fastldp.kernels.mixing import Links
 from fastldp.kernels.network import Network
-from fastldp.kernels.release import PUBLIC_BITS, LongRelease, Release, SingleRelease, Transcript
+from fastldp.kernels.release import LongRelease, Release, SingleRelease, Transcript
 from fastldp.kernels.sampling import BLOCKS, Drawing, Drawn, DrawnAlone, Everyone
 from fastldp.kernels.simd import aligned_zeros
 from fastldp.methods.clipping import Adapting
@@ -203,7 +203,12 @@ class Block:
         """What the workers or the server keep under a name: a view."""
         if name in (THRESHOLD, PACE):
             return self.objective.clip if name == THRESHOLD else self._pace
-        return _kept(self.program.method, self.state.workers, self.state.server, name)
+        return _kept(self.program.method, self.state.workers, self.state.server, name, self.done + 1)
+
+    @property
+    def models(self) -> NDArray[Any]:
+        """(n, d, lanes) or (1, d, lanes): those after the last round."""
+        return self._kept(self.program.method.answer)
 
     def _state(self, problem: Composite) -> State:
         method = self.program.method
@@ -218,6 +223,12 @@ class Block:
                 ("checked", method.checked or method.sends),
             )
         }
+        views["models"] = views["models"][None]
+        for field, name in (("points", method.point), ("models", method.answer)):
+            if name in method.mixed:
+                first = rows_of(method.workers, method.mixed)[name]
+                both = workers[first : first + 2]
+                views[field] = both if field == "models" else both.reshape(-1, *both.shape[2:])
         failed = np.zeros(1 if self.alone else self.lanes, dtype=np.int64)
         made = self.scratch(problem.d)
         return State(workers, server, **views, public=self.zeros(1), **made._asdict(), failed=failed)
@@ -236,26 +247,10 @@ class Block:
             unit=self._unit,
             l2=self.stack(runs.problem.l2 for runs in self._kinds),
             shares=self.stack(runs.problem.shares for runs in self._kinds),
-            links=self._links(),
+            links=links_of([runs.schedule for runs in self._kinds], self.stack, self.zeros),
         )
         method.try_formulas(self.program)
         return made
-
-    def _links(self) -> Links:
-        """Between workers, in lanes; none where a server is."""
-        mixing = self.program.mixing
-        if mixing is None:
-            nothing = np.zeros(0, np.int64)
-            return Links(nothing, nothing, np.zeros(0, self.dtype), nothing, self.zeros(0), self.zeros(0))
-        chances = [math.ceil(program.failures * 2**PUBLIC_BITS) for program in self._programs]
-        return Links(
-            mixing.begin,
-            mixing.neighbours,
-            mixing.weights.astype(self.dtype),
-            mixing.numbers,
-            self.stack(chances),
-            self.zeros(mixing.links if any(chances) else 0),
-        )
 
     def code(self) -> Code:
         """What is compiled for this kind of block, or will be."""
@@ -510,7 +505,7 @@ class Block:
     def _settle(self) -> None:
         """How far all runs have come, and the models of those that are over now."""
         going = []
-        models = self._of_all(self.state.models)
+        models = self._of_all(self.models)
         finite = np.isfinite(models).all(axis=(1, 2))
         # What workers keep is looked at in the round after.
         finite &= np.isfinite(self._of_all(self.state.checked)).all(axis=(1, 2))
@@ -536,7 +531,7 @@ class Block:
         if self._going:
             self._settle()
         for runs, lanes, repetitions in self._going:
-            runs.workers[repetitions] = self._of_lanes(self.state.models, lanes)
+            runs.workers[repetitions] = self._of_lanes(self.models, lanes)
 
     def _transcript(self, releases: int, rounds: int) -> Transcript:
         worker = self._kinds[0].timetable.worker
@@ -635,10 +630,11 @@ class Block:
         return self._of_all(array)[: lanes.size] if self.alone else self._of_all(array)[lanes]
 
 
-def _kept(method: Any, workers: NDArray[Any], server: NDArray[Any], name: str) -> NDArray[Any]:
-    """The row of two arrays that a method calls so."""
+def _kept(method: Any, workers: NDArray[Any], server: NDArray[Any], name: str, round_: int = 0) -> NDArray[Any]:
+    """The row of two arrays that a method calls so; in this round, where there are two of them in turns."""
     if name in method.workers:
-        row: NDArray[Any] = workers[rows_of(method.workers, method.mixed)[name]]
+        turn = round_ & 1 if name in method.mixed else 0
+        row: NDArray[Any] = workers[rows_of(method.workers, method.mixed)[name] + turn]
     else:
         row = server[method.server.index(name)]
     return row

@@ -60,7 +60,7 @@ TRIED_WORKERS, TRIED_COORDINATES, TRIED_RUNS = 2, 3, 2
 _TRIED: set[tuple[type, bool]] = set()
 # Two workers, each the other's neighbour.
 TRIED_LINKS = Links(
-    np.arange(3), np.array([1, 0]), np.array([0.5, 0.5]), np.zeros(2, np.int64), np.zeros(1), np.zeros((0, 1))
+    np.arange(3), np.array([1, 0]), np.full(2, 0.5), np.zeros(2, np.int64), np.ones(1), np.zeros(1), np.zeros((0, 1))
 )
 
 
@@ -105,8 +105,8 @@ class Method(Extensible):
     ``prox(run, array, i, scale)`` takes the prox of scale·g of a row; ``mean_over_workers(array, j)`` is what it says.
 
     With a field ``topology`` it runs on a graph where that is given, and with one ``failures`` some of its links are
-    missing in each round: `receive` then finds what neighbours have, ``apart(run, run.name, i, j)``, of arrays that
-    `mixed` names.
+    missing in each round: in `receive`, ``apart(run, run.name, i, out, row)`` then puts into out[row] how far worker i
+    is from its neighbours, Σₖ Wᵢₖ (run.name[i] − run.name[k]), of arrays that `mixed` names.
 
     Methods
     -------
@@ -143,7 +143,7 @@ class Method(Extensible):
     of_rounds: ClassVar[tuple[str, ...]] = ()
     """Further numbers of each round, in `self`, of `coefficients`."""
     mixed: ClassVar[tuple[str, ...]] = ()
-    """What of `workers` neighbours read on a graph: what `take` stores, all find in `receive`."""
+    """What of `workers` neighbours read on a graph, in `receive`; there ``run.next_name`` is that of the next round."""
 
     point: ClassVar[str] = "model"
     """Where gradients are taken."""
@@ -333,6 +333,7 @@ class Method(Extensible):
         rng, runs = np.random.default_rng(0), TRIED_RUNS
         of_workers = (TRIED_WORKERS, TRIED_COORDINATES, runs)
         kept = {name: rng.uniform(0.5, 1.5, of_workers) for name in self.workers}
+        kept |= {f"next_{name}": rng.uniform(0.5, 1.5, of_workers) for name in self.mixed}
         kept |= {name: rng.uniform(0.5, 1.5, (1, *of_workers[1:])) for name in self.server}
         numbers = {name: np.full(runs, value) for name, value in self.numbers_of(program).items()}
         rounds = self.round_numbers_of(program, 0, 1)[0]
@@ -470,10 +471,10 @@ def _check_class(cls: Any) -> None:
     for name in cls.mixed:
         if name not in cls.workers:
             raise ExtensionError(cls, f"{name!r} is kept by no worker; name it in workers, which has {cls.workers}")
-        if name in (*cls.begin, *(cls.checkpoint or ()), cls.point, cls.answer, cls.checked):
-            raise ExtensionError(cls, f"{name!r} is mixed: it is of one round, and nothing can begin or be kept there")
-    if cls.mixed and cls.checkpoint is None:
-        raise ExtensionError(cls, "say in checkpoint what a run needs to go on after a round: not what is mixed")
+        if name == cls.checked:
+            raise ExtensionError(
+                cls, f"{name!r} is mixed, and others may write it while it is looked at; check another"
+            )
     for names in ((*kept, *known), (*cls.names().numbers, *cls.of_rounds)):
         twice = [name for name in names if names.count(name) > 1]
         if twice:

@@ -5,10 +5,11 @@ With W symmetric, doubly stochastic and connected, Algorithm 1 has Σⱼ Wᵢⱼ
     x̃ᵢ = xᵢ − γ(wᵢ∇fᵢ(xᵢ) + ζ + Λᵢ)
     apartᵢ = Σⱼ Wᵢⱼ (x̃ᵢ − x̃ⱼ),   Λᵢ ← Λᵢ + apartᵢ,   xᵢ ← prox_{(γ/n)g}(x̃ᵢ − γ apartᵢ)
 
-and W = 11ᵀ/n is the paper's. The duals must sum to zero, and nobody could tell: what is missing moves the optimum for
-ever. Both ends of a link add the same number to theirs, but for the sign, and what rounding takes of the dual is kept
-beside it, to another double's precision: so after T rounds of degree k the sum is off by T k 2⁻¹⁰⁴ of the duals at
-most, which is less than they are rounded by in any run there is.
+and W = 11ᵀ/n is the paper's. The duals must sum to zero, and no worker could tell: what is missing moves the optimum
+for ever, and a sum of rounding errors grows with the rounds. So what goes over a link is rounded to a multiple of a
+quantum, a power of two that follows from what the ledger says of releases. Both ends round the same number, but for its
+sign; duals are sums of such multiples, which double precision adds without rounding. Then they sum to zero after any
+number of rounds, bit by bit, as long as none is larger than 2⁵³ quanta, 16 times the size of a release.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from fastldp.lanes import apart, fma, load, prox, store, two_sum
+from fastldp.lanes import apart, fma, load, prox, store
 from fastldp.methods.primal_dual import PrimalDual
 
 
@@ -24,12 +25,10 @@ from fastldp.methods.primal_dual import PrimalDual
 class PrimalDualOnGraph(PrimalDual):
     """What kernels do for `PrimalDual(topology=...)`."""
 
-    workers: ClassVar[tuple[str, ...]] = "X", "message", "dual", "rest"
-    mixed: ClassVar[tuple[str, ...]] = ("message",)
+    mixed: ClassVar[tuple[str, ...]] = ("X",)  # which has, in a round, the messages
     server: ClassVar[tuple[str, ...]] = ("heard",)
     sends: ClassVar[str] = "heard"
     checked: ClassVar[str] = "dual"
-    checkpoint: ClassVar[tuple[str, ...]] = "X", "dual", "rest"
 
     @classmethod
     def of(cls, method: PrimalDual) -> PrimalDualOnGraph:
@@ -37,32 +36,31 @@ class PrimalDualOnGraph(PrimalDual):
         return cls(**{field.name: getattr(method, field.name) for field in fields(method)})
 
     def take(self, run: Any, i: Any, k: Any) -> None:
-        """The message."""
+        """The message, in place of x."""
         step, shrink = self.step * run.pace, load(run.shrink, i)
         for j in range(run.d):
             x = load(run.X, i, j)
             direction = fma(shrink, x, load(run.noisy, j)) + load(run.dual, i, j)
-            store(x - step * direction, run.message, i, j)
+            store(x - step * direction, run.X, i, j)
 
     def message(self, run: Any, i: Any, j: Any) -> Any:
-        return load(run.message, i, j)
+        return load(run.X, i, j)
 
     def serve(self, run: Any) -> None:
         """Nothing: there is no server."""
 
     def tell(self, run: Any, i: Any) -> None:
         """What worker i makes of its neighbours' messages: Σⱼ Wᵢⱼ x̃ⱼ."""
+        apart(run, run.X, i, run.heard, 0)
         for j in range(run.d):
-            store(load(run.message, i, j) - apart(run, run.message, i, j)[0], run.heard, 0, j)
+            store(load(run.X, i, j) - load(run.heard, 0, j), run.heard, 0, j)
 
     def receive(self, run: Any, i: Any) -> None:
         """Dual, z and prox."""
         step = self.step * run.pace
+        apart(run, run.X, i, run.next_X, i)
         for j in range(run.d):
-            difference, lost = apart(run, run.message, i, j)
-            dual, taken = two_sum(load(run.dual, i, j), difference)
-            dual, rest = two_sum(dual, load(run.rest, i, j) + (taken + lost))
-            store(dual, run.dual, i, j)
-            store(rest, run.rest, i, j)
-            store(load(run.message, i, j) - step * difference, run.X, i, j)
-        prox(run, run.X, i, self.scale * run.pace)  # type: ignore[attr-defined]
+            difference = load(run.next_X, i, j)
+            store(load(run.dual, i, j) + difference, run.dual, i, j)
+            store(load(run.X, i, j) - step * difference, run.next_X, i, j)
+        prox(run, run.next_X, i, self.scale * run.pace)  # type: ignore[attr-defined]

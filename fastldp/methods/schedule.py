@@ -144,6 +144,11 @@ class Program:
         # What adapts needs no bound of the problem's, which may have been read off the data.
         return min(clip, problem.enforced_bound) if self.private and self.adaptive is None else clip
 
+    @property
+    def gradient_size(self) -> float:
+        """About how long a sample's gradient is, as little as is known of it."""
+        return min(self.threshold(self.problem), self.problem.gradient_size)
+
     def bounding(self, problem: Composite) -> tuple[float, str]:
         """What no sample's gradient exceeds, and where that comes from; where it adapts, in units of the threshold."""
         if self.adaptive is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastldp.describing import described, section
-from fastldp.errors import ArgumentError, DataError
+from fastldp.errors import ArgumentError, DataError, UnboundedGradientError
 from fastldp.measures import ACCURACY
 from fastldp.privacy.ledger import rounding_of
 from fastldp.problems.facts import Facts
@@ -142,6 +142,14 @@ class Composite(ABC):
     @abstractmethod
     def gradient_bound(self) -> float:
         """B: no sample's gradient is larger."""
+
+    @property
+    def gradient_size(self) -> float:
+        """About how long a sample's gradient is: B, or where there is none a guess."""
+        try:
+            return self.gradient_bound
+        except UnboundedGradientError:
+            return 1.0
 
     @property
     @abstractmethod

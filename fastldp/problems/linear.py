@@ -370,6 +370,13 @@ class Problem(Composite):
         return bound
 
     @property
+    def gradient_size(self) -> float:
+        if self._public_bound is not None or self._data_bound is not None:
+            return self.gradient_bound
+        # Nothing bounds it, but it begins somewhere.
+        return float((np.abs(self.loss.slope(np.zeros(self.targets.shape), self.targets)) * self.row_norms).max())
+
+    @property
     def bound_source(self) -> str:
         """Where B comes from: ``"public"``, ``"data"``, or ``"set"`` (data and the regularizer's set)."""
         if self._public_bound is not None:

@@ -29,6 +29,7 @@ __all__ = [
     "maximum",
     "mean_over_workers",
     "minimum",
+    "mix",
     "prox",
     "select",
     "sigmoid",
@@ -134,6 +135,13 @@ def apart(run: Any, values: Any, i: Any, out: Any, row: Any) -> None:
     out[row] = total
 
 
+def mix(run: Any, values: Any, i: Any, step: Any, sums: Any, out: Any) -> None:
+    """out[i] = values[i] − step times what `apart` gives, and sums[i] plus that, in its place."""
+    apart(run, values, i, out, i)
+    sums[i] += out[i]
+    out[i] = values[i] - step * out[i]
+
+
 def prox(run: Any, array: Any, i: Any, scale: Any) -> None:
     """Replace array[i] by the prox of scale·g there, of the g of a method's run."""
     rows = array[i].T
@@ -190,3 +198,8 @@ def _prox(run: Any, array: Any, i: Any, scale: Any) -> Any:
 @overload(apart, strict=False, jit_options=_INLINED)
 def _apart(run: Any, values: Any, i: Any, out: Any, row: Any) -> Any:
     return lambda run, values, i, out, row: mixing.apart(run.links, values, i, out, row)
+
+
+@overload(mix, strict=False, jit_options=_INLINED)
+def _mix(run: Any, values: Any, i: Any, step: Any, sums: Any, out: Any) -> Any:
+    return lambda run, values, i, step, sums, out: mixing.mix(run.links, values, i, step, sums, out)

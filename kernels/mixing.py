@@ -53,73 +53,79 @@ class Links(NamedTuple):
 
 
 @formula
-def apart(links: Any, values: Any, i: Any, out: Any, row: Any) -> None:
-    """out[row] = Σₖ Wᵢₖ (values[i] − values[k]) over the neighbours of worker i, in multiples of the quantum."""
-    begin, end = links.begin[i], links.begin[i + 1]
-    zero = broadcast(0.0, load(links.rounding, 0))
-    if (end - begin) % 2 != 0 or begin == end or links.there.shape[0] > 0:
-        for j in range(values.shape[1]):
-            store(zero, out, row, j)
-    if links.there.shape[0] > 0:
-        for k in range(begin, end):
-            _add_where_there(links, values, i, k, out, row)
-        return
-    # Two at a time, of an even number the first without adding.
-    first = begin + (end - begin) % 2
-    if first > begin:
-        _add(links, values, i, begin, out, row)
-    elif begin < end:
-        _store_two(links, values, i, begin, out, row)
-        first = begin + 2
-    for k in range(first, end, 2):
-        _add_two(links, values, i, k, out, row)
-
-
-@formula
 def over(weight: Any, own: Any, other: Any, rounding: Any) -> Any:
     """What goes over a link."""
     return fma(weight, own - other, rounding) - rounding
 
 
 @formula
-def _add(links: Any, values: Any, i: Any, k: Any, out: Any, row: Any) -> None:
-    weight, other, rounding = links.weights[k], links.neighbours[k], load(links.rounding, 0)
-    for j in range(values.shape[1]):
-        flow = over(weight, load(values, i, j), load(values, other, j), rounding)
-        store(load(out, row, j) + flow, out, row, j)
-
-
-@formula
-def _add_where_there(links: Any, values: Any, i: Any, k: Any, out: Any, row: Any) -> None:
-    weight, other, rounding = links.weights[k], links.neighbours[k], load(links.rounding, 0)
-    there = load(links.there, links.numbers[k]) != 0.0
+def apart(links: Any, values: Any, i: Any, out: Any, row: Any) -> None:
+    """out[row] = Σₖ Wᵢₖ (values[i] − values[k]) over the neighbours of worker i, in multiples of the quantum."""
+    rounding = load(links.rounding, 0)
     zero = broadcast(0.0, rounding)
     for j in range(values.shape[1]):
-        flow = over(weight, load(values, i, j), load(values, other, j), rounding)
-        # Not times 0: that of an infinite number is none.
-        store(load(out, row, j) + select(there, flow, zero), out, row, j)
+        store(zero, out, row, j)
+    for k in range(links.begin[i], links.begin[i + 1]):
+        weight, other, there = links.weights[k], links.neighbours[k], zero == zero
+        if links.there.shape[0] > 0:
+            there = load(links.there, links.numbers[k]) != 0.0
+        for j in range(values.shape[1]):
+            flow = over(weight, load(values, i, j), load(values, other, j), rounding)
+            # Not times 0: that of an infinite number is none.
+            store(load(out, row, j) + select(there, flow, zero), out, row, j)
 
 
 @formula
-def _add_two(links: Any, values: Any, i: Any, k: Any, out: Any, row: Any) -> None:
-    rounding = load(links.rounding, 0)
-    first, second = links.neighbours[k], links.neighbours[k + 1]
-    v, w = links.weights[k], links.weights[k + 1]
+def mix(links: Any, values: Any, i: Any, step: Any, sums: Any, out: Any) -> None:
+    """sums[i] += what `apart` gives, and out[i] = values[i] − step times that; all at once for the last two links."""
+    begin, end = links.begin[i], links.begin[i + 1]
+    if links.there.shape[0] > 0 or end - begin < 2:
+        apart(links, values, i, out, i)
+        for j in range(values.shape[1]):
+            _keep(load(out, i, j), load(values, i, j), step, sums, out, i, j)
+        return
+    rounding, last = load(links.rounding, 0), end - 2
+    # Read before loops that store: nothing tells LLVM that what these store is not the links.
+    two = _two(links, last)
+    if begin == last:
+        for j in range(values.shape[1]):
+            _keep(_over_two(values, i, two, j, rounding), load(values, i, j), step, sums, out, i, j)
+        return
+    if (end - begin) % 2 != 0:
+        weight, other = links.weights[begin], links.neighbours[begin]
+        for j in range(values.shape[1]):
+            store(over(weight, load(values, i, j), load(values, other, j), rounding), out, i, j)
+        begin += 1
+    else:
+        some = _two(links, begin)
+        for j in range(values.shape[1]):
+            store(_over_two(values, i, some, j, rounding), out, i, j)
+        begin += 2
+    for k in range(begin, last, 2):
+        some = _two(links, k)
+        for j in range(values.shape[1]):
+            store(load(out, i, j) + _over_two(values, i, some, j, rounding), out, i, j)
     for j in range(values.shape[1]):
-        own = load(values, i, j)
-        flow = over(v, own, load(values, first, j), rounding) + over(w, own, load(values, second, j), rounding)
-        store(load(out, row, j) + flow, out, row, j)
+        difference = load(out, i, j) + _over_two(values, i, two, j, rounding)
+        _keep(difference, load(values, i, j), step, sums, out, i, j)
 
 
 @formula
-def _store_two(links: Any, values: Any, i: Any, k: Any, out: Any, row: Any) -> None:
-    rounding = load(links.rounding, 0)
-    first, second = links.neighbours[k], links.neighbours[k + 1]
-    v, w = links.weights[k], links.weights[k + 1]
-    for j in range(values.shape[1]):
-        own = load(values, i, j)
-        flow = over(v, own, load(values, first, j), rounding) + over(w, own, load(values, second, j), rounding)
-        store(flow, out, row, j)
+def _two(links: Any, k: Any) -> Any:
+    return links.weights[k], links.weights[k + 1], links.neighbours[k], links.neighbours[k + 1]
+
+
+@formula
+def _over_two(values: Any, i: Any, two: Any, j: Any, rounding: Any) -> Any:
+    own = load(values, i, j)
+    first = over(two[0], own, load(values, two[2], j), rounding)
+    return first + over(two[1], own, load(values, two[3], j), rounding)
+
+
+@formula
+def _keep(difference: Any, own: Any, step: Any, sums: Any, out: Any, i: Any, j: Any) -> None:
+    store(load(sums, i, j) + difference, sums, i, j)
+    store(own - step * difference, out, i, j)
 
 
 def _toss(t: Any, links: Any, release: Any) -> Any:

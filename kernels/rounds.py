@@ -28,6 +28,9 @@ from fastldp.kernels.replay import no_gradient, take_count, take_release
 from fastldp.kernels.sampling import Drawing
 from fastldp.kernels.simd import keep_apart, load, store
 
+# What each worker keeps is looked at once in so many rounds: what is not finite stays so, and spreads.
+LOOKED_AT = 8
+
 
 class Records(NamedTuple):
     """What is measured at the end of every stretch of a call, and by what."""
@@ -108,7 +111,7 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
     for i in range(worker, end):
         if t > begin:
             act(method, RECEIVE, place, i, 0, now - 1, t - 1, share)
-        if state.checked.shape[0] > 1:
+        if state.checked.shape[0] > 1 and (t + i) % LOOKED_AT == 0:
             note_failures(t - 1, state.checked, i, state.failed)
         act(method, START, place, i, 0, now, t, share)
         for k in range(steps):

@@ -486,7 +486,7 @@ def test_bad_parameters(make: Any, said: str) -> None:
 
 # Those of arrays, of masks and of methods are tried where these are.
 OTHERS = {"load", "store", "any_lane", "all_lanes", "broadcast", "prox", "mean_over_workers", "weighted_mean"}
-OTHERS |= {"apart"}
+OTHERS |= {"apart", "mix"}
 
 
 @pytest.mark.parametrize("name", sorted(set(lanes.__all__) - OTHERS))

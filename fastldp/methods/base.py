@@ -106,7 +106,7 @@ class Method(Extensible):
 
     With a field ``topology`` it runs on a graph where that is given, and with one ``failures`` some of its links are
     missing in each round: in `receive`, ``apart(run, run.name, i, out, row)`` then puts into out[row] how far worker i
-    is from its neighbours, Σₖ Wᵢₖ (run.name[i] − run.name[k]), of arrays that `mixed` names.
+    is from its neighbours, Σₖ Wᵢₖ (run.name[i] − run.name[k]), of arrays that `mixed` names, and ``mix`` what follows.
 
     Methods
     -------

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from fastldp.lanes import apart, fma, load, prox, store
+from fastldp.lanes import apart, fma, load, mix, prox, store
 from fastldp.methods.primal_dual import PrimalDual
 
 
@@ -57,10 +57,5 @@ class PrimalDualOnGraph(PrimalDual):
 
     def receive(self, run: Any, i: Any) -> None:
         """Dual, z and prox."""
-        step = self.step * run.pace
-        apart(run, run.X, i, run.next_X, i)
-        for j in range(run.d):
-            difference = load(run.next_X, i, j)
-            store(load(run.dual, i, j) + difference, run.dual, i, j)
-            store(load(run.X, i, j) - step * difference, run.next_X, i, j)
+        mix(run, run.X, i, self.step * run.pace, run.dual, run.next_X)
         prox(run, run.next_X, i, self.scale * run.pace)  # type: ignore[attr-defined]

@@ -13,9 +13,9 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from fastldp.kernels.calling import found
-from fastldp.kernels.chacha import chacha20, load_key
+from fastldp.kernels.chacha import PUBLIC, chacha20, load_key
 from fastldp.kernels.jit import formula, piece
-from fastldp.kernels.release import PUBLIC, PUBLIC_BITS, Release
+from fastldp.kernels.release import PUBLIC_BITS, Release
 from fastldp.kernels.simd import (
     broadcast,
     convert,

@@ -2,6 +2,7 @@
 
 import math
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from scipy import sparse
 import cases
 import fastldp as fl
 import naive
+import sweeps
+from fastldp.cli import main
 from fastldp.engine import block, driving, layouts, recording
 from fastldp.engine.runs import Lane, Runs
 from fastldp.errors import ArgumentError, UnknownNameError
@@ -402,3 +405,54 @@ def test_links_fail_as_often_as_is_said_and_each_by_itself() -> None:
         (centred[:, 16:, 0], centred[:, :-16, 0]),
     ):
         assert abs((a * b).sum()) < 5 * 0.21 * np.sqrt(a.size)
+
+
+def test_what_needs_a_server_is_refused_on_a_graph() -> None:
+    problem = cases.make("box_l1", sizes=SIZES, gradient_bound=1.0).problem
+    method = fl.PrimalDual(step=0.1, allocation="static", topology="ring")
+    with pytest.raises(ArgumentError, match="a federation has a server"):
+        fl.federation.Terms.of(problem, BUDGET, 9, method)
+    with pytest.raises(ArgumentError, match="failures= leaves links out"):
+        fl.PrimalDual(topology="ring", sampling=fl.Sampling(workers=0.5))
+    server = fl.federation.Terms.of(problem, BUDGET, 9, fl.PrimalDual(step=0.1, allocation="static"))
+    assert "topology" not in server.to_json()
+
+
+def test_the_command_line_has_graphs(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["solve", "--rows", "200", "--workers", "5", "--rounds", "20", "--seed", "1", "--row-bound", "1"]
+    assert main([*given, "--topology", "random:2", "--failures", "0.1"]) == 0
+    assert "topology=random:2:0" in capsys.readouterr().out
+    assert main([*given, "--topology", "rign"]) == 2
+    assert "topology" in capsys.readouterr().err
+    assert main([*given, "--topology", "ring", "--clip", "adaptive"]) == 2
+    assert "counts" in capsys.readouterr().err
+
+
+SWEEP = sweeps.spec(
+    'topology = ["complete", "ring", "random:2:1"]\nfailures = 0.2\nstep = 0.1',
+    'name = "PrimalDual"\ntopology = ["star", "complete"]\nstep = 0.1',
+    rounds="20",
+)
+
+
+def test_sweeps_have_graphs_and_can_be_verified(tmp_path: Path) -> None:
+    sweeps.run(SWEEP, tmp_path / "r.h5", n_jobs=2)
+    found = fl.results(tmp_path / "r.h5")
+    assert {run.outcome for run in found} == {"completed"}, [run.message for run in found]
+    there = {(run.parameters.get("topology"), run.parameters.get("failures")) for run in found}
+    assert there == {("complete", 0.2), ("ring", 0.2), ("random:2:1", 0.2), ("star", None), (None, None)}
+    problem = fl.Problem(*sweeps.DATA["tiny"], workers=4, l2=0.1)
+    for run in found:
+        topology, failures = run.parameters.get("topology"), run.parameters.get("failures")
+        method = fl.PrimalDual(step=0.1, topology=topology, failures=failures)
+        solved = fl.solve(problem, fl.Budget(4.0, 1e-3), rounds=20, algorithm=method, repetitions=3, seed=3)
+        np.testing.assert_array_equal(run.x, solved.x[run.repetition])
+    assert all(claim.status == "confirmed" for claim in fl.verify(tmp_path / "r.h5", given=sweeps.DATA).claims)
+
+
+@pytest.mark.parametrize("failures", [None, 0.3])
+def test_the_audit_attacks_a_worker_by_what_it_hears(failures: float | None) -> None:
+    problem = cases.make("box_l1", sizes=SIZES, gradient_bound=1.0).problem
+    method = fl.PrimalDual(step=0.1, topology="ring", failures=failures)
+    found = fl.audit(problem, fl.Budget(4.0, 1e-3), rounds=3, transcripts=3000, algorithm=method)
+    assert found.passed, found.summary()

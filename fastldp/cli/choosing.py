@@ -25,7 +25,7 @@ from fastldp.problems.weighting import UNIFORM, WEIGHTINGS
 from fastldp.sweeping.making import LOSSES, METHODS, PARTS, REGULARIZERS, kind_of
 from fastldp.sweeping.sources import rows_of
 
-PLANNED, THEOREM, NONE = "planned", "theorem", "none"
+PLANNED, THEOREM, NONE, COMPLETE = "planned", "theorem", "none", "complete"
 GENERATED = tuple(name for name in STAND_INS if name != "mnist")
 # The options that are parameters of a regularizer, with what the paper's nonsmooth problem has.
 OF_REGULARIZERS = {"weight": 0.01, "bound": 10.0, "radius": 1.0}
@@ -102,6 +102,14 @@ def add_arguments(parser: argparse.ArgumentParser, also: str = "") -> None:
         type=float,
         metavar="q",
         help="the share of a worker's samples that each release is of, drawn anew; more by --set sampling={...} (all)",
+    )
+    of_method.add_argument(
+        "--topology",
+        metavar="GRAPH",
+        help="of PrimalDual: whose messages workers mix, without a server: ring, grid, star or random:DEGREE:SEED",
+    )
+    of_method.add_argument(
+        "--failures", type=float, metavar="SHARE", help="of a graph's links that are missing in a round (0)"
     )
     _add_parameters(of_method, "--set", "method", "tail_average=100")
 
@@ -213,10 +221,11 @@ def kind_of_method(arguments: argparse.Namespace) -> Any:
 def method_of(arguments: argparse.Namespace, *, planned: bool = True) -> Any:
     """The method with its parameters; a step that is not given is planned, or else the theorem's of PrimalDual.
 
-    With a planned step clipping adapts, within a public bound where there is one, unless --clip says otherwise.
+    With a planned step clipping adapts, within a public bound where there is one, unless --clip says otherwise or there
+    is no server.
     """
     kind = kind_of_method(arguments)
-    values = _said_once(arguments, "set", ("step", "allocation", "clip", "sampling"))
+    values = _said_once(arguments, "set", ("step", "allocation", "clip", "sampling", "topology", "failures"))
     for name, part in PARTS.items():
         if isinstance(values.get(name), dict):
             values[name] = made(part, values[name])
@@ -224,8 +233,8 @@ def method_of(arguments: argparse.Namespace, *, planned: bool = True) -> Any:
     planned = planned and values.get("sampling") is None
     if kind.plans and planned:
         values.setdefault("step", PLANNED)
-    if kind.plans and planned and values["step"] == PLANNED:
-        values.setdefault("clip", ADAPTIVE)
+    if kind.plans and planned and values["step"] == PLANNED and values.get("topology", COMPLETE) == COMPLETE:
+        values.setdefault("clip", ADAPTIVE)  # by counts that a server adds up
     if values.get("clip") == NONE:
         del values["clip"]
     if kind is fl.PrimalDual:

@@ -125,6 +125,8 @@ def _called(method: Any) -> str:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, fl.Graph):
+        return str(value)
     if value == fl.AdaptiveClip():
         return repr(ADAPTIVE)
     return _called(value) if isinstance(value, fl.AdaptiveClip | fl.Sampling) else repr(value)

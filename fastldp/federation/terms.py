@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 FORMAT = 1
 """Of the text, and of what noise is addressed by."""
 # Parameters that came after the format: they stand where they are given.
-LATER = ("sampling",)
+LATER = ("sampling", "topology", "failures")
 # What gradients are divided by is at most so much: doubles hold all whole numbers up to there.
 MOST_ROWS = 2**53
 # What terms may be made of, by the name that stands in them.
@@ -137,6 +137,9 @@ class Terms:
         if not isinstance(self.algorithm, Method):
             remedy = "give an instance such as PrimalDual() or ISRLDP(step=0.5)"
             raise ArgumentError("algorithm", self.algorithm, remedy)
+        if self.algorithm.graph is not None:
+            remedy = "a federation has a server, which hears all workers; leave topology= out, or simulate it"
+            raise ArgumentError("topology", self.algorithm.graph, remedy)
         if isinstance(self.rounds, str):
             if self.rounds != PLANNED:
                 raise ArgumentError("rounds", self.rounds, f'give a whole number ≥ 1, or "{PLANNED}"')

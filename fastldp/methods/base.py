@@ -190,6 +190,9 @@ class Method(Extensible):
         if own.get("topology") is not None and isinstance(own.get("clip"), AdaptiveClip):
             remedy = "a server adds up the counts that clipping adapts by, and on a graph is none; give a number"
             raise ArgumentError("clip", own["clip"], remedy)
+        if own.get("topology") is not None and own.get("sampling") is not None and own["sampling"].workers < 1:
+            remedy = "on a graph all workers send in each round; failures= leaves links out"
+            raise ArgumentError("sampling", own["sampling"], remedy)
         if getattr(self, "failures", None) is not None and getattr(self, "topology", None) is None:
             raise ArgumentError("failures", own["failures"], 'links are those of a graph; give topology="ring"')
         if "local_steps" in own:

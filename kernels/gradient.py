@@ -5,6 +5,8 @@ run lanes X[n, d, lanes] holds many runs and a sample is a row of scalars; in sa
 a row is a panel of samples, P[panels, d, lanes]. Either way a product is a scalar times a vector.
 
 Rows have labels of ±1 folded in: with −b·a for a, the logistic loss is ln(1 + eᶻ) of the margin z and its slope σ(z).
+
+Values may lie in memory in a narrower type that has all of them: they are widened in registers, to the same numbers.
 """
 
 from collections.abc import Callable
@@ -24,6 +26,7 @@ from fastldp.kernels.simd import (
     fma,
     lane_sum,
     load,
+    load_wide,
     prefetch,
     scratch,
     select,
@@ -37,12 +40,13 @@ ROWS, TILE = 40, 200
 AT_ONCE = 5
 
 Floats = NDArray[np.floating[Any]]
+Numbers = NDArray[np.number[Any]]  # floats, or narrower types that have all of the values
 
 
 class DenseSamples(NamedTuple):
     """What the workers hold, as one matrix: worker i has the rows firsts[i] to firsts[i + 1]."""
 
-    values: Floats  # (rows, d)
+    values: Numbers  # (rows, d)
     targets: Floats  # (rows,): b, where it is not folded in
     inverse_norms: Floats  # (rows,): 1/‖a‖
     least_inverse_norms: Floats  # (n,): of each worker's rows
@@ -58,15 +62,16 @@ class SparseSamples(NamedTuple):
     order, and all are counted from the tile's first.
     """
 
-    values: Floats  # (nonzeros,)
+    values: Numbers  # (nonzeros,), or (rows,) where there are signs
     targets: Floats
     inverse_norms: Floats
     least_inverse_norms: Floats
     firsts: NDArray[np.int64]
-    columns: NDArray[np.uint32]  # (nonzeros,)
+    signs: bool  # whether all nonzeros of each row are 1, or all −1: only which of these is then kept
+    columns: NDArray[np.unsignedinteger[Any]]  # (nonzeros,)
     starts: NDArray[np.int64]  # (rows + 1,)
     tile: int  # so many rows, TILE at most; 0 where there are rows alone, and nothing follows
-    places: NDArray[np.uint16]  # (nonzeros,): in the order by rows
+    places: NDArray[np.uint16]  # (nonzeros,): in the order by rows; none where there are signs
     rows: NDArray[np.uint8]  # (nonzeros,)
     ends: NDArray[np.uint16]  # (tiles, d): of each column's nonzeros
     tiles: NDArray[np.int64]  # (n,): the first of each worker
@@ -75,7 +80,7 @@ class SparseSamples(NamedTuple):
 class Panels(NamedTuple):
     """The same with samples in the lanes; a worker's last panel is filled up with rows of zeros."""
 
-    values: Floats  # (panels, d, lanes)
+    values: Numbers  # (panels, d, lanes)
     targets: Floats  # (panels, lanes)
     inverse_norms: Floats  # (panels, lanes)
     least_inverse_norms: Floats  # (n,)
@@ -235,7 +240,7 @@ def _margins_of_dense(samples: Any, row: Any, count: Any, d: Any, X: Any, at: An
     for k in range(fives, count):
         margin = broadcast(0.0, load(margins, k))
         for j in range(d):
-            margin = fma(load(samples.values, row + k, j), load(X, at, j), margin)
+            margin = fma(load_wide(margin, samples.values, row + k, j), load(X, at, j), margin)
         store(margin, margins, k)
 
 
@@ -246,7 +251,7 @@ def _add_dense(samples: Any, i: Any, row: Any, count: Any, d: Any, slopes: Any, 
     for k in range(fives, count):
         s = load(slopes, k)
         for j in range(d):
-            store(fma(load(samples.values, row + k, j), s, load(G, at, j)), G, at, j)
+            store(fma(load_wide(s, samples.values, row + k, j), s, load(G, at, j)), G, at, j)
 
 
 @formula
@@ -256,12 +261,12 @@ def _five_margins(A: Any, row: int, d: int, X: Any, at: int, margins: Any, k: in
         x = load(X, at, j)
         if ahead > 0:
             # The next tile is on its way from memory while this one is worked on.
-            prefetch(AT_ONCE, A, row + ahead, j)
-        m0 = fma(load(A, row, j), x, m0)
-        m1 = fma(load(A, row + 1, j), x, m1)
-        m2 = fma(load(A, row + 2, j), x, m2)
-        m3 = fma(load(A, row + 3, j), x, m3)
-        m4 = fma(load(A, row + 4, j), x, m4)
+            prefetch(AT_ONCE, m0, A, row + ahead, j)
+        m0 = fma(load_wide(m0, A, row, j), x, m0)
+        m1 = fma(load_wide(m1, A, row + 1, j), x, m1)
+        m2 = fma(load_wide(m2, A, row + 2, j), x, m2)
+        m3 = fma(load_wide(m3, A, row + 3, j), x, m3)
+        m4 = fma(load_wide(m4, A, row + 4, j), x, m4)
     store(m0, margins, k)
     store(m1, margins, k + 1)
     store(m2, margins, k + 2)
@@ -275,11 +280,11 @@ def _add_five(A: Any, row: int, d: int, slopes: Any, k: int, at: int, G: Any) ->
     s3, s4 = load(slopes, k + 3), load(slopes, k + 4)
     for j in range(d):
         g = load(G, at, j)
-        g = fma(load(A, row, j), s0, g)
-        g = fma(load(A, row + 1, j), s1, g)
-        g = fma(load(A, row + 2, j), s2, g)
-        g = fma(load(A, row + 3, j), s3, g)
-        g = fma(load(A, row + 4, j), s4, g)
+        g = fma(load_wide(g, A, row, j), s0, g)
+        g = fma(load_wide(g, A, row + 1, j), s1, g)
+        g = fma(load_wide(g, A, row + 2, j), s2, g)
+        g = fma(load_wide(g, A, row + 3, j), s3, g)
+        g = fma(load_wide(g, A, row + 4, j), s4, g)
         store(g, G, at, j)
 
 
@@ -290,21 +295,38 @@ def _several_sparse(samples: Any) -> Any:
 def _margins_of_sparse(samples: Any, row: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
     for k in range(count):
         margin = broadcast(0.0, load(X, at, 0))
-        for e in range(load(samples.starts, row + k), load(samples.starts, row + k + 1)):
-            margin = fma(load(samples.values, e), load(X, at, load(samples.columns, e)), margin)
+        first, end = load(samples.starts, row + k), load(samples.starts, row + k + 1)
+        if samples.signs:
+            for e in range(first, end):
+                margin = margin + load(X, at, load(samples.columns, e))
+            # Rounded as sums of terms with the sign would be, and never −0, as they never are.
+            margin = fma(load_wide(margin, samples.values, row + k), margin, 0.0)
+        else:
+            for e in range(first, end):
+                margin = fma(load_wide(margin, samples.values, e), load(X, at, load(samples.columns, e)), margin)
         store(margin, margins, k)
 
 
 def _add_sparse(samples: Any, i: Any, row: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
+    if samples.signs:
+        for k in range(count):
+            s = load(slopes, k)
+            store(load_wide(s, samples.values, row + k) * s, slopes, k)
     if samples.tile > 0:
         tile = load(samples.tiles, i) + (row - load(samples.firsts, i)) // samples.tile
         _add_tile(samples, tile, load(samples.starts, row), d, slopes, at, G)
     else:
         for k in range(count):
             s = load(slopes, k)
-            for e in range(load(samples.starts, row + k), load(samples.starts, row + k + 1)):
-                column = load(samples.columns, e)
-                store(fma(load(samples.values, e), s, load(G, at, column)), G, at, column)
+            first, end = load(samples.starts, row + k), load(samples.starts, row + k + 1)
+            if samples.signs:
+                for e in range(first, end):
+                    column = load(samples.columns, e)
+                    store(load(G, at, column) + s, G, at, column)
+            else:
+                for e in range(first, end):
+                    column = load(samples.columns, e)
+                    store(fma(load_wide(s, samples.values, e), s, load(G, at, column)), G, at, column)
 
 
 @formula
@@ -314,9 +336,13 @@ def _add_tile(samples: Any, tile: int, first: int, d: int, slopes: Any, at: int,
     for j in range(d):
         end = first + load(samples.ends, tile, j)
         g = load(G, at, j)
-        for e in range(begin, end):
-            value = load(samples.values, first + load(samples.places, e))
-            g = fma(value, load(slopes, load(samples.rows, e)), g)
+        if samples.signs:
+            for e in range(begin, end):
+                g = g + load(slopes, load(samples.rows, e))
+        else:
+            for e in range(begin, end):
+                value = load_wide(g, samples.values, first + load(samples.places, e))
+                g = fma(value, load(slopes, load(samples.rows, e)), g)
         store(g, G, at, j)
         begin = end
 
@@ -338,6 +364,7 @@ def order_by_columns(samples: Any) -> None:
             for row in range(begin, end):
                 for e in range(starts[row], starts[row + 1]):
                     at = first + ends[tile, columns[e]]
-                    samples.places[at] = e - first
+                    if samples.places.size > 0:
+                        samples.places[at] = e - first
                     samples.rows[at] = row - begin
                     ends[tile, columns[e]] += 1

@@ -568,6 +568,28 @@ def load_as(context: Any, like: Any, array: Any, *indices: Any) -> Typed:
 
 
 @intrinsic
+def load_wide(context: Any, like: Any, array: Any, *indices: Any) -> Typed:
+    """array[*indices, :] or a scalar array[*indices], as numbers like those of `like`, which has all of the array's.
+
+    Lanes are as many as `like` has, however narrow the numbers are that lie in the array.
+    """
+    kind = _meant(like)
+    lies = Vector(array.dtype, kind.lanes) if array.ndim > len(indices) else array.dtype
+    wide = _with_dtype(lies, _dtype(kind))
+    place = _place(array, indices, lies)
+
+    def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
+        bits = array.dtype.bitwidth
+        value = builder.load(_address(context, builder, sig, args, lies), align=bits // 8)
+        if wide == lies:
+            return value
+        change = builder.fpext if isinstance(array.dtype, types.Float) else builder.sitofp
+        return change(value, context.get_value_type(wide))
+
+    return None if place is None else (signature(wide, like, array, place), emit)
+
+
+@intrinsic
 def store(context: Any, value: Any, array: Any, *indices: Any) -> Typed:
     """array[*indices, :] = value, or array[*indices] = value for a scalar."""
     kind = value if isinstance(value, Vector) else array.dtype
@@ -614,24 +636,25 @@ def store_across(context: Any, value: Any, array: Any, row: Any, column: Any) ->
 
 
 @intrinsic_of_literals
-def prefetch(context: Any, rows: Any, array: Any, first: Any, part: Any) -> Typed:
+def prefetch(context: Any, rows: Any, like: Any, array: Any, first: Any, part: Any) -> Typed:
     """Ask for a part of array[first : first + rows] in the second-level cache; it may lie beyond the end.
 
-    So many rows (a constant) have as many parts as one has entries, or fewer: a part is whole cache lines.
+    So many rows (a constant) have as many parts as one has entries, or fewer: a part is whole cache lines. An entry is
+    a number, or as many as `like` has lanes.
     """
-    several, lanes = rows.literal_value, LINE if array.ndim > 2 else array.dtype.bitwidth
-    lines = -(-several * lanes // LINE)
+    several, lanes = rows.literal_value, _meant(like).lanes if array.ndim > 2 else 1
+    lines = -(-several * lanes * array.dtype.bitwidth // LINE)
 
     def emit(context: Any, builder: Any, sig: Signature, args: Any) -> Any:
         byte, flag, number = ir.IntType(8).as_pointer(), ir.IntType(32), ir.IntType(64)
         ask = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
         function = cgutils.get_or_insert_function(builder.module, ask, "llvm.prefetch.p0")
-        indices = [args[2], *[number(0)] * (array.ndim - 1)]
-        begin = builder.bitcast(address_in(context, builder, array, args[1], indices, array.dtype), byte)
+        indices = [args[3], *[number(0)] * (array.ndim - 1)]
+        begin = builder.bitcast(address_in(context, builder, array, args[2], indices, array.dtype), byte)
         for line in range(lines):
-            offset = builder.mul(builder.add(builder.mul(args[3], number(lines)), number(line)), number(LINE // 8))
+            offset = builder.mul(builder.add(builder.mul(args[4], number(lines)), number(line)), number(LINE // 8))
             # To read, into the second level, data.
             builder.call(function, [builder.gep(begin, [offset]), flag(0), flag(2), flag(1)])
         return context.get_dummy_value()
 
-    return signature(types.none, rows, array, types.intp, types.intp), emit
+    return signature(types.none, rows, like, array, types.intp, types.intp), emit

@@ -44,7 +44,9 @@ def gradients(loss: str | fl.Loss, clips: np.ndarray, samples: Any, X: np.ndarra
     stack = partial(cases.in_lanes, lane_shape=X.shape[2:], dtype=X.dtype.name)
     plain = objective_of([fl.Zero()] * clips.size, clips.ravel().tolist(), X.shape[1], stack)
     objective = with_losses(plain, [as_loss(loss)] * clips.size, stack)
-    formulas = formulas_of(objective, fl.Zero(), as_loss(loss), samples, X.ndim - 1)
+    # Margins are in lanes of samples or of runs.
+    axes = 2 if isinstance(samples, gradient.Panels) else X.ndim - 1
+    formulas = formulas_of(objective, fl.Zero(), as_loss(loss), samples, axes)
     store_gradients(addressed(objective, formulas), samples, X, scratch)
 
 
@@ -199,7 +201,7 @@ def test_sums_go_by_columns_where_it_pays() -> None:
     """Sixteen runs over columns of many nonzeros, in float64; a tile has as many as can be counted in 16 bits."""
 
     def tile(d: int, nonzeros: int, *, rows: int = 400, dtype: str = "float64", runs: int = 16) -> int:
-        A = sparse.csr_array(np.tile(np.arange(d) < nonzeros, (rows, 1)).astype(float))
+        A = sparse.csr_array(np.where(np.arange(d) < nonzeros, 0.5, 0.0) * np.ones((rows, 1)))
         samples = layouts.samples_in_lanes(fl.Problem(A, np.ones(rows), workers=2, dtype=dtype), runs)
         assert isinstance(samples, gradient.SparseSamples)
         assert samples.places.size == samples.rows.size == (rows * nonzeros if samples.tile else 0)

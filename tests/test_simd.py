@@ -428,8 +428,8 @@ def test_aligned_zeros_begin_at_a_cache_line(dtype: Any) -> None:
 @serial
 def sums(A: Any, totals: Any, cells: Any, panels: Any) -> None:
     for k in range(A.shape[0]):
-        prefetch(5, cells, k + 1, k)  # beyond the end in the last turns, which is harmless
-        prefetch(5, panels, k, 0)
+        prefetch(5, 0.0, cells, k + 1, k)  # beyond the end in the last turns, which is harmless
+        prefetch(5, load(A, k), panels, k, 0)
         store(lane_sum(load(A, k)), totals, k)
         store(load(cells, k, 0) + load(cells, k, 1), cells, k, 1)
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fastldp.engine import hardware
+from fastldp.engine.narrow import narrowest, signs_of
 from fastldp.kernels import gradient
 from fastldp.kernels.network import Network
 from fastldp.kernels.simd import LINE, aligned_zeros
@@ -46,34 +47,52 @@ def samples_in_lanes(problem: Composite, runs: int) -> Samples:
 
 
 def samples_in_rows(problem: Problem) -> gradient.DenseSamples | gradient.SparseSamples:
-    """The data for runs in lanes: the problem's own arrays in double precision, a copy in single."""
+    """The data for runs in lanes: the problem's own arrays in double precision, a copy in single.
+
+    Of sparse data a copy of what can be narrower.
+    """
     dtype = np.dtype(problem.dtype)
     inverse_norms = _inverse_norms(problem)
     least = np.minimum.reduceat(inverse_norms, problem.starts[:-1])
     common = problem.targets.astype(dtype, copy=False), inverse_norms, least, problem.starts
     if sparse.issparse(problem.rows):
-        # Column numbers are not negative, so those of 32 bits can be read as unsigned where they lie.
-        indices, starts = problem.rows.indices, problem.rows.indptr.astype(np.int64)
-        columns = indices.view(np.uint32) if indices.itemsize == 4 else indices.astype(np.uint32)
-        values = problem.rows.data.astype(dtype, copy=False)
+        values, signs, columns = _nonzeros(problem.rows, dtype)
+        starts = problem.rows.indptr.astype(np.int64)
         places, rows, tiles = np.zeros((1, 0), np.uint16), np.zeros(0, np.uint8), np.zeros(0, np.int64)
-        return gradient.SparseSamples(values, *common, columns, starts, 0, places[0], rows, places, tiles)
+        return gradient.SparseSamples(values, *common, signs, columns, starts, 0, places[0], rows, places, tiles)
     values = problem.rows.astype(dtype, copy=False)
     return gradient.DenseSamples(values, *common, *_tiling(values))
 
 
+def _nonzeros(rows: Any, dtype: np.dtype[Any]) -> tuple[NDArray[Any], bool, NDArray[Any]]:
+    """What rows have in the columns they have something in, or whether that is 1 in each, and these columns."""
+    indices = rows.indices
+    if rows.shape[1] <= 2**16:
+        columns = indices.astype(np.uint16)
+    else:
+        # Column numbers are not negative, so those of 32 bits can be read as unsigned where they lie.
+        columns = indices.view(np.uint32) if indices.itemsize == 4 else indices.astype(np.uint32)
+    values = rows.data.astype(dtype, copy=False)
+    signs = signs_of(values, rows.indptr)
+    if signs is not None:
+        return signs, True, columns
+    if far(values.nbytes + columns.nbytes):
+        values = values.astype(narrowest(values, dtype), copy=False)
+    return values, False, columns
+
+
 def _by_columns_too(samples: gradient.SparseSamples, d: int) -> gradient.SparseSamples:
     """The same with its nonzeros in both orders, where columns have enough of them."""
-    # A tile's nonzeros are counted in the numbers that `places` are of.
+    # A tile's nonzeros are counted in the numbers that `ends` and `places` are of.
     longest = max(1, int(np.diff(samples.starts).max()))
-    tile = min(gradient.TILE, int(np.iinfo(samples.places.dtype).max) // longest)
+    tile = min(gradient.TILE, int(np.iinfo(samples.ends.dtype).max) // longest)
     counts = -(-np.diff(samples.firsts) // max(1, tile))
     nonzeros, tiles = samples.columns.size, int(counts.sum())
     if tile == 0 or nonzeros < LEAST_IN_COLUMN * tiles * d:
         return samples
     both = samples._replace(
         tile=tile,
-        places=np.empty(nonzeros, np.uint16),
+        places=np.empty(0 if samples.signs else nonzeros, np.uint16),
         rows=np.empty(nonzeros, np.uint8),
         ends=np.zeros((tiles, d), np.uint16),
         tiles=np.cumsum(counts) - counts,
@@ -91,21 +110,24 @@ def padding(problem: Problem) -> float:
 def samples_in_panels(problem: Problem, shares: int = 1) -> gradient.Panels:
     """Dense data with the samples in the lanes, for one run: a copy, filled up to whole panels with zeros.
 
+    One run computes faster than it reads: where its data outgrow a core's own cache they are kept as narrow as can be.
+
     With scratch for the sums of so many shares of the workers.
     """
     dtype, lanes = np.dtype(problem.dtype), LANES[problem.dtype]
     counts = -(-problem.sizes // lanes)
     firsts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     panels = int(firsts[-1])
-    values = aligned_zeros((panels, problem.d, lanes), dtype)
+    kept = narrowest(problem.rows, dtype) if far(panels * lanes * problem.d * dtype.itemsize) else dtype
+    values = aligned_zeros((panels, problem.d, lanes), kept)
     targets, norms = np.zeros((panels, lanes), dtype), np.zeros((panels, lanes), dtype)
     inverse_norms = _inverse_norms(problem)
     least = np.minimum.reduceat(inverse_norms, problem.starts[:-1])
     for i in range(problem.n):
         mine, size = slice(problem.starts[i], problem.starts[i + 1]), int(problem.sizes[i])
         here = slice(firsts[i], firsts[i + 1])
-        padded = np.zeros((counts[i] * lanes, problem.d), dtype)
-        padded[:size] = problem.rows[mine]
+        padded = np.zeros((counts[i] * lanes, problem.d), kept)
+        padded[:size] = problem.rows[mine].astype(dtype, copy=False)
         values[here] = padded.reshape(counts[i], lanes, problem.d).transpose(0, 2, 1)
         targets[here].reshape(-1)[:size] = problem.targets[mine]
         norms[here].reshape(-1)[:size] = inverse_norms[mine]

@@ -87,11 +87,11 @@ def test_signs_are_those_of_rows_of_nothing_else(rows: list[list[float]]) -> Non
 def drawn(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
     """Data that a type has all of, and no narrower one; zeros of both signs among them."""
     A = {
-        "ones": lambda: np.ones(shape),
-        "int8": lambda: rng.integers(-127, 128, shape).astype(float),
-        "int16": lambda: rng.integers(0, 256, shape).astype(float),
-        "float32": lambda: rng.standard_normal(shape).astype(np.float32).astype(float),
-    }[kind]()
+        "ones": np.ones(shape),
+        "int8": rng.integers(-127, 128, shape).astype(float),
+        "int16": rng.integers(0, 256, shape).astype(float),
+        "float32": rng.standard_normal(shape).astype(np.float32).astype(float),
+    }[kind]
     A[rng.random(shape) < 0.6] = 0.0
     return A
 
@@ -197,8 +197,13 @@ def test_runs_over_narrow_data_have_the_bits_of_wide_ones(
 
 def test_only_data_beyond_a_cores_cache_are_copied_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     dense, rows = problem_of("int8", "dense", "float64"), problem_of("int8", "csr", "float64")
-    seen = []
-    monkeypatch.setattr(layouts, "far", lambda size: bool(seen.append(size)))
+    seen: list[int] = []
+
+    def near(size: int) -> bool:
+        seen.append(size)
+        return False
+
+    monkeypatch.setattr(layouts, "far", near)
     assert layouts.samples_in_panels(dense).values.dtype == np.float64
     panels = sum(-(-size // 8) for size in SIZES)
     assert seen[0] == panels * 8 * dense.d * 8

@@ -46,7 +46,7 @@ Numbers = NDArray[np.number[Any]]  # floats, or narrower types that have all of 
 class DenseSamples(NamedTuple):
     """What the workers hold, as one matrix: worker i has the rows firsts[i] to firsts[i + 1]."""
 
-    values: Numbers  # (rows, d)
+    values: Floats  # (rows, d)
     targets: Floats  # (rows,): b, where it is not folded in
     inverse_norms: Floats  # (rows,): 1/‖a‖
     least_inverse_norms: Floats  # (n,): of each worker's rows

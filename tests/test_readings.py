@@ -12,19 +12,19 @@ import fastldp as fl
 from fastldp.cli import main
 from fastldp.engine.block import Block
 from fastldp.reproduction import allocating, experiment, readings, verdicts
-from fastldp.reproduction.choosing import Choice, Tuned
 from fastldp.reproduction.readings import ACCELERATED, METHODS, Reading
 from fastldp.sweeping import spec
+from fastldp.tuning import Trial, Tuned
 
 LISTED = {reading.name: reading for reading in Reading.listed()}
+HERE = readings.Readings(experiment.Place(Path(), synthetic=True))
 
 
 @pytest.mark.parametrize("name", LISTED)
 def test_every_reading_tries_all_methods_at_all_its_horizons(name: str) -> None:
     reading = LISTED[name]
-    values = {"rounds": reading.rounds}
-    text = experiment.with_values(experiment.recipe_text("readings-tuning"), values, reading.problem)
-    read = spec.read(text + reading.tables(), synthetic=True)
+    given: dict[str, Any] = {"added": reading.methods(), "problem": reading.problem, "rounds": reading.rounds}
+    read = spec.read(HERE.recipe("readings-tuning", **given))
     found = [(setting.rounds, setting.method) for setting in read.settings]
     for T in reading.rounds:
         for label in METHODS:
@@ -45,11 +45,9 @@ def test_readings_differ_from_the_base_in_what_their_names_say() -> None:
     for name, reading in LISTED.items():
         assert replace(reading, name="base") != base or name == "base"
     start = LISTED["start 10·N(0, I)"].problem
-    text = experiment.with_values(experiment.recipe_text("readings"), {}, start)
-    (ground,) = spec.read(text, synthetic=True).grounds
+    (ground,) = spec.read(HERE.recipe("readings", problem=start)).grounds
     assert np.linalg.norm(ground.subjects[0].start) == pytest.approx(10 * np.sqrt(22), rel=0.5)
-    half = experiment.with_values(experiment.recipe_text("readings"), {}, LISTED["B/2"].problem)
-    (ground,) = spec.read(half, synthetic=True).grounds
+    (ground,) = spec.read(HERE.recipe("readings", problem=LISTED["B/2"].problem)).grounds
     assert ground.subjects[0].problem.gradient_bound == 0.65
 
 
@@ -65,8 +63,8 @@ def test_a_step_that_is_held_keeps_the_share_that_is_averaged(monkeypatch: pytes
     def tuned(trials: Any, **wanted: Any) -> Tuned:
         asked.append(wanted)
         method = {key: value for key, value in wanted.items() if key not in ("measure", "rounds")}
-        choice = Choice(method | {"step": 8 / wanted["rounds"]}, 0.1, ())
-        return Tuned(choice, {wanted["rounds"]: choice})
+        T = wanted["rounds"]
+        return Tuned((Trial(None, T, 0.1, 0.0, given=method | {"step": 8 / T}),))
 
     monkeypatch.setattr(readings, "tuned", tuned)
     held, trials = replace(LISTED["ISRL-DP averages T/4"], tuned=1000), cast("Any", None)

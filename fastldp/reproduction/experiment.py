@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,11 @@ import numpy as np
 from fastldp import sweeping, theory
 from fastldp.privacy.budget import Budget
 from fastldp.problems.linear import Problem
-from fastldp.reproduction.choosing import method_table
+from fastldp.reproduction.choosing import method_of
 from fastldp.reproduction.claims import LOOKS, QUICK_LOOKS, Claim, Errors, Point, decide
 from fastldp.reproduction.series import Series, ends
 from fastldp.reproduction.verdicts import Verdict
-from fastldp.sweeping import Report, Results
+from fastldp.sweeping import Grid, Report, Results, Sweep
 from fastldp.sweeping import spec as specs
 from fastldp.sweeping.document import Document
 from fastldp.sweeping.parameters import shown
@@ -54,13 +53,13 @@ class Source:
     series: Series
     recipe: str
     into: str
-    values: dict[str, Any] = field(default_factory=dict)
-    """What the recipe has in place of its own."""
+    problem: Mapping[str, Any] = field(default_factory=dict)
+    """What the recipe's problem has in place of its own, or beside it; as the following have of data and budget."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    budget: Mapping[str, Any] = field(default_factory=dict)
     measure: str = "optimality"
     where: Mapping[str, Any] | None = None
     """What its runs are known by, where that is not what the method was called with."""
-    problem: dict[str, Any] = field(default_factory=dict)
-    """What the problem has beside the recipe's."""
     chosen: bool = True
     """Whether the curve is of the first repetitions of the same runs: others are judged then."""
 
@@ -68,12 +67,6 @@ class Source:
     def before(self) -> int:
         """So many repetitions are not judged."""
         return self.series.values.shape[1] if self.chosen else 0
-
-    @property
-    def text(self) -> str:
-        """The specification of its runs, before the methods."""
-        text = with_values(recipe_text(self.recipe), self.values, self.problem)
-        return text.partition("\n[[method]]")[0]
 
     def method(self, rounds: int) -> dict[str, Any]:
         """What it was run with at a horizon."""
@@ -111,29 +104,43 @@ class Experiment(ABC):
         """A file of the experiment's."""
         return self.place.folder / f"{self.name}{ending}"
 
-    def sweep(
+    def recipe(
         self,
-        recipe: str,
+        name: str,
         *,
-        into: str,
-        added: str = "",
-        name: str = "",
-        values: Mapping[str, Any] | None = None,
+        added: Sequence[Grid] = (),
         problem: Mapping[str, Any] | None = None,
-    ) -> Results:
-        """The runs of a recipe, with what is added to it, in a file; what is there already is not made again.
+        data: Mapping[str, Any] | None = None,
+        budget: Mapping[str, Any] | None = None,
+        **changes: Any,
+    ) -> Sweep:
+        """The sweep of a recipe, of more methods, with other arguments.
 
-        `values` replace those that the recipe has on the lines of these keys; the problem has those of `problem` too.
+        Its problem, data and budget may have other parameters in place of theirs, or beside them.
         """
-        text = with_values(recipe_text(recipe), values or {}, problem or {}) + added
-        return self.swept(text, name or recipe, into, self._keys)
+        text, quick, synthetic = recipe_text(name), self.place.quick, self.place.synthetic
+        if "[[method]]" not in text:
+            changes, added = {"methods": added} | changes, ()
+        read = Sweep.from_toml(text, quick=quick, synthetic=synthetic, **changes)
+        return read.replace(
+            methods=[*read.methods, *added],
+            problems=[one.replace(**(problem or {})) for one in read.problems],
+            data=[one.replace(**(data or {})) for one in read.data],
+            budgets=[one.replace(**(budget or {})) for one in read.budgets] or None,
+        )
 
-    def swept(self, text: str, name: str, into: str, keys: dict[str, int]) -> Results:
-        """The runs of a specification, and those of the settings with these keys, to which its own are added."""
+    def sweep(self, recipe: str, *, into: str, name: str = "", methods: Sequence[Grid] = (), **changes: Any) -> Results:
+        """The runs of a recipe, of more methods too, in a file; what is there already is not made again.
+
+        `changes` are those of `recipe`.
+        """
+        return self.swept(self.recipe(recipe, added=methods, **changes), name or recipe, into, self._keys)
+
+    def swept(self, sweep: Sweep, name: str, into: str, keys: dict[str, int]) -> Results:
+        """The runs of a sweep, and those of the settings with these keys, to which its own are added."""
         # Beside the results lies exactly what they were made from.
-        spec = self.place.folder / f"{name}.toml"
-        spec.write_text(text, encoding="utf-8")
-        read = self._specs[name] = specs.read(spec, quick=self.place.quick, synthetic=self.place.synthetic)
+        (self.place.folder / f"{name}.toml").write_text(sweep.to_toml(), encoding="utf-8")
+        read = self._specs[name] = specs.read(sweep)
         target = self.place.folder / into
         report: Report = sweeping.sweep(
             read, target, n_jobs=self.place.n_jobs, leg_seconds=self.leg_seconds, progress=self.place.progress
@@ -164,16 +171,19 @@ class Experiment(ABC):
 
     def _further(self, points: Sequence[tuple[Point, Source]], count: int) -> Errors:
         """So many repetitions of these points, after those of their curves."""
-        sweeps: dict[tuple[str, str], list[tuple[Point, Source]]] = {}
+        sweeps: dict[str, list[tuple[Point, Source]]] = {}
         for point, source in points:
-            sweeps.setdefault((source.text, source.into), []).append((point, source))
+            alike = source.recipe, source.into, *map(dict, (source.data, source.problem, source.budget))
+            sweeps.setdefault(repr(alike), []).append((point, source))
         errors: dict[Point, Any] = {}
-        for (text, into), some in sweeps.items():
+        for some in sweeps.values():
             first = some[0][1]
-            text = re.sub(r"(?m)^repetitions = .*$", f"repetitions = {first.before + count}", text)
-            text += "".join(method_table(one.method(at.rounds), at.series, at.rounds) for at, one in some)
-            about = [first.recipe.removeprefix(f"{self.name}-"), *map(shown, (first.values | first.problem).values())]
-            found = self.swept(text, "-".join([self.name, "verdicts", *about, f"{count}"]), into, {})
+            given: dict[str, Any] = {"data": first.data, "problem": first.problem, "budget": first.budget}
+            methods = [method_of(one.method(at.rounds), at.series, at.rounds) for at, one in some]
+            wanted = self.recipe(first.recipe, **given, methods=methods, repetitions=first.before + count)
+            about = [shown(value) for values in given.values() for value in values.values()]
+            name = "-".join([self.name, "verdicts", first.recipe.removeprefix(f"{self.name}-"), *about, f"{count}"])
+            found = self.swept(wanted, name, first.into, {})
             for point, source in some:
                 told = source.method(point.rounds) if source.where is None else source.where
                 runs = found.where(rounds=point.rounds, **told)
@@ -219,20 +229,6 @@ class Experiment(ABC):
 def recipe_text(name: str) -> str:
     """The text of a recipe that ships with the package."""
     return (files("fastldp.reproduction") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
-
-
-def with_values(text: str, values: Mapping[str, Any], problem: Mapping[str, Any] | None = None) -> str:
-    """A recipe with other values on the lines of these keys, and with further keys of the problem.
-
-    >>> with_values("[problem]\\nworkers = 20\\nl2 = 0.1\\n", {"l2": 0.2}, {"start": 10.0})
-    '[problem]\\nstart = 10.0\\nworkers = 20\\nl2 = 0.2\\n'
-    """
-    for key, value in values.items():
-        text, found = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value!r}", text)
-        if found != 1:
-            raise ValueError(f"the recipe has {found} lines for {key}")
-    further = "".join(f"{key} = {value!r}\n" for key, value in (problem or {}).items())
-    return text.replace("[problem]\n", f"[problem]\n{further}", 1)
 
 
 def save_csv(path: Path, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

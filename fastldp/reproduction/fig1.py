@@ -8,12 +8,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from matplotlib.figure import Figure
 
-from fastldp.reproduction.choosing import Tuned, edge_notes, method_table, method_tables, tuned, tuning_table
+from fastldp.reproduction.choosing import edge_notes, method_of, methods_of, told_of, tuned
 from fastldp.reproduction.claims import Claim, Point, better, falls_and_rises, within
 from fastldp.reproduction.drawing import draw_bars, draw_bound, finish, same_limits
 from fastldp.reproduction.experiment import Experiment, Source
 from fastldp.reproduction.series import Series, over_horizons, planned
 from fastldp.reproduction.verdicts import Verdict
+from fastldp.sweeping import Grid
+from fastldp.tuning import Tuned
 
 # A further curve is an entry here and one in the recipes fig1-tuning and fig1-clipped-tuning.
 FAMILIES: dict[str, dict[str, Any]] = {
@@ -79,19 +81,19 @@ class Figure1(Experiment):
         for one in clipped:
             # Verdicts are of the last horizon alone, and so of the bound that was chosen there.
             last = one.last
-            values = {"gradient_bound": last.parameters[0]["gradient_bound"]}
-            sources[f"{CLIPS}: {one.label}"] = Source(last, "fig1-clipped", "fig1.h5", values)
+            problem = {"gradient_bound": last.parameters[0]["gradient_bound"]}
+            sources[f"{CLIPS}: {one.label}"] = Source(last, "fig1-clipped", "fig1.h5", problem)
         return sources
 
     def compared(self) -> Compared:
         """All methods with the bound B that the data have, tuned on other noise than is reported."""
-        tuning = self.sweep("fig1-tuning", into="fig1-tuning.h5", values=self._precision())
+        tuning = self.sweep("fig1-tuning", into="fig1-tuning.h5", problem=self._precision())
         choices = {label: tuned(tuning, **family) for label, family in FAMILIES.items()}
         edges = edge_notes(choices)
         self.note_edges("fig1", edges)
         horizons = list(choices["Algorithm 1"].each)
-        told = tuning_table("fig1-tuning.h5", tuning, edges)
-        self.sweep("fig1", into="fig1.h5", added=method_tables(choices) + told)
+        told = told_of("fig1-tuning.h5", tuning, edges)
+        self.sweep("fig1", into="fig1.h5", methods=methods_of(choices), tuning=told)
         self.sweep("fig1-exact", into="fig1.h5")
         found = self.sweep("fig1-planned", into="fig1.h5")
         once, each = [], []
@@ -111,25 +113,25 @@ class Figure1(Experiment):
 
     def _clipped(self) -> list[Series]:
         """All methods with a bound that is tuned as well, from the same few, enforced by clipping."""
-        tuning = self.sweep("fig1-clipped-tuning", into="fig1-tuning.h5", values=self._precision())
+        tuning = self.sweep("fig1-clipped-tuning", into="fig1-tuning.h5", problem=self._precision())
         tuning = tuning.where(gradient_bound=lambda bound: bound is not None)
         choices = {label: tuned(tuning, **family) for label, family in FAMILIES.items()}
         self.note_edges("fig1, all clip", edge_notes(choices, once=False))
-        told = tuning_table("fig1-tuning.h5", tuning, edge_notes(choices, once=False))
+        told = told_of("fig1-tuning.h5", tuning, edge_notes(choices, once=False))
         # A bound is the problem's, so there is a sweep for each that was chosen.
-        tables: dict[float, str] = {}
+        methods: dict[float, list[Grid]] = {}
         for label, chosen in choices.items():
             for T, choice in chosen.each.items():
                 bound = choice.parameters["gradient_bound"]
-                tables.setdefault(bound, "")
-                tables[bound] += method_table(choice.method, f"{label}, tuned at T = {T:,}", rounds=T)
-        for bound, added in tables.items():
+                methods.setdefault(bound, []).append(method_of(choice.method, f"{label}, tuned at T = {T:,}", T))
+        for bound, some in methods.items():
             found = self.sweep(
                 "fig1-clipped",
                 into="fig1.h5",
-                added=added + told,
+                methods=some,
+                tuning=told,
                 name=f"fig1-clipped-{bound:g}",
-                values={"gradient_bound": bound},
+                problem={"gradient_bound": bound},
             )
         return [
             over_horizons(label, found, {T: choice.parameters for T, choice in chosen.each.items()})

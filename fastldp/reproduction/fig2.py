@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from matplotlib.figure import Figure
 
-from fastldp.reproduction.choosing import edge_notes, method_table, tuned, tuning_table
+from fastldp.reproduction.choosing import edge_notes, method_of, told_of, tuned
 from fastldp.reproduction.claims import Claim, Point, better, none_above, within
 from fastldp.reproduction.drawing import draw_bands, draw_bars, draw_bound, finish, same_limits
 from fastldp.reproduction.experiment import Experiment, Source
@@ -76,9 +76,9 @@ class Figure2(Experiment):
         self.note_edges("fig2", edge_notes(choices))
         chosen = choices["Algorithm 1"]
         horizons = list(chosen.each)
-        added = [method_table(one.once.method, f"{label}, tuned once") for label, one in choices.items()]
-        added.append(tuning_table("fig2-tuning.h5", searches, edge_notes(choices)))
-        self.sweep("fig2", into="fig2.h5", added="".join(added))
+        methods = [method_of(one.once.method, f"{label}, tuned once") for label, one in choices.items()]
+        told = told_of("fig2-tuning.h5", searches, edge_notes(choices))
+        self.sweep("fig2", into="fig2.h5", methods=methods, tuning=told)
         self.sweep("fig2-exact", into="fig2.h5")
         found = self.sweep("fig2-planned", into="fig2.h5")
         searched = {**chosen.once.parameters, "accounting": "zcdp"}

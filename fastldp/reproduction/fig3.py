@@ -118,8 +118,8 @@ class Figure3(Experiment):
 
         def arm(label: str, name: str, chosen: Chosen, rounds: int, fits: int, **how: Any) -> Series:
             """Runs with a step that fits a horizon."""
-            text = chosen.at(fits).text(budget, f"chosen for T = {fits:,}", **how) + chosen.told
-            made = self.sweep(RECIPES.get(name, name), into="fig3.h5", added=text, name=f"{name}-{budget[0]:g}")
+            given = chosen.at(fits).given(budget, f"chosen for T = {fits:,}", **how) | {"tuning": chosen.told}
+            made = self.sweep(RECIPES.get(name, name), into="fig3.h5", name=f"{name}-{budget[0]:g}", **given)
             mine = made.where(epsilon=budget[0], accounting=how.get("accounting", "zcdp"))
             return self._along(f"{budget_name(budget)}, {label}", mine, rounds, chosen.at(fits).parameters)
 

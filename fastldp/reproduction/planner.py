@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fastldp.planning import Prior, plan
-from fastldp.reproduction.choosing import edge_notes, method_table, tuned, tuning_table
+from fastldp.reproduction.choosing import edge_notes, method_of, told_of, tuned
 from fastldp.reproduction.claims import Claim, Contrast, Point, better, near_at_all, within
 from fastldp.reproduction.drawing import draw_bars, finish, same_limits
 from fastldp.reproduction.experiment import Experiment, Source, save_csv
@@ -71,11 +71,10 @@ class Planner(Experiment):
         facts = problem.facts_of_data()
         (rate,) = Prior().modes(facts).rates
         priors = [{"norm": a, "spectrum": float(f"{b * rate:.6g}")} for b in FACTORS for a in FACTORS]
-        added = "".join(method_table(chosen[T], f"the best of the search at T = {T:,}", rounds=T) for T in horizons)
-        for prior in priors:
-            added += method_table({**PLANNED, "prior": prior}, "a wrong prior", rounds=horizons[-1])
-        added += tuning_table(f"{recipe}-tuning.h5", trials, edges)
-        runs = self.sweep(recipe, into=f"{recipe}.h5", added=added)
+        methods = [method_of(chosen[T], f"the best of the search at T = {T:,}", T) for T in horizons]
+        methods += [method_of({**PLANNED, "prior": prior}, "a wrong prior", horizons[-1]) for prior in priors]
+        told = told_of(f"{recipe}-tuning.h5", trials, edges)
+        runs = self.sweep(recipe, into=f"{recipe}.h5", methods=methods, tuning=told)
 
         def ends(label: str, **method: Any) -> Series:
             return over_horizons(label, runs, dict.fromkeys(horizons, method))

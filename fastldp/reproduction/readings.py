@@ -7,7 +7,6 @@ those of Figure 1, with one more: that at the step of Algorithm 1 dynamic alloca
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -17,16 +16,18 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from fastldp.engine.recording import Final
-from fastldp.methods import PrimalDual
+from fastldp.methods import ISRLDP, PrimalDual
 from fastldp.reproduction import allocating
-from fastldp.reproduction.choosing import method_table, tuned
+from fastldp.reproduction.choosing import tuned
 from fastldp.reproduction.claims import Claim, Point, better
-from fastldp.reproduction.experiment import Experiment, Source, recipe_text, save_csv, with_values
+from fastldp.reproduction.experiment import Experiment, Source, recipe_text, save_csv
 from fastldp.reproduction.fig1 import BASELINES, curve_claims
 from fastldp.reproduction.series import Series, ends
 from fastldp.reproduction.verdicts import ALIKE, FAILED, HELD, UNDECIDED, Verdict
 from fastldp.solve import solve
-from fastldp.sweeping import Results
+from fastldp.sweeping import Grid, Results
+from fastldp.sweeping.document import Document, Table
+from fastldp.sweeping.making import METHODS as METHODS_BY_NAME
 
 LOCAL = {"DP-SCAFFOLD": "DPScaffold", "DP-FedAvg": "DPFedAvg"}
 OURS, STATIC, ACCELERATED = "Algorithm 1", "Algorithm 1, static", "ISRL-DP, accelerated"
@@ -46,15 +47,17 @@ class Reading:
     measure: str
     tail: int
     local_steps: int
-    local_step: dict[str, Any]
-    tail_step: dict[str, Any]
+    local_step: list[float]
+    tail_step: list[float]
     rounds: list[int]
 
     @classmethod
     def listed(cls, *, quick: bool = False) -> list[Reading]:
         """All of the recipe."""
-        told = tomllib.loads(recipe_text("readings-list"))
-        instead = told["quick"] if quick else {}
+        document = Document(recipe_text("readings-list"), "readings-list")
+        told, instead = document.values, document.small if quick else {}
+        base = Table(document, ("base",), told["base"])
+        told["base"] |= {name: base.axis(name) for name in ("local_step", "tail_step")}
         readings = [cls(**(told["base"] | one | instead)) for one in told["reading"]]
         # In a trial its first horizons stand for those that are named.
         at = dict(zip(told["base"]["rounds"], readings[0].rounds, strict=False))
@@ -63,15 +66,14 @@ class Reading:
     def tail_of(self, rounds: int) -> int:
         return rounds // self.tail if self.tail else 0
 
-    def tables(self) -> str:
+    def methods(self) -> list[Grid]:
         """The methods it tries beside those of all readings."""
-        text = ""
-        for name in LOCAL.values():
-            text += method_table({"method": name, "step": self.local_step, "local_steps": self.local_steps}, self.name)
+        local = {"step": self.local_step, "local_steps": self.local_steps}
+        found = [Grid(METHODS_BY_NAME[name], local, label=self.name) for name in LOCAL.values()]
         for T in self.rounds if self.tail else ():
-            averaged = {"method": "ISRLDP", "step": self.tail_step, "tail_average": self.tail_of(T)}
-            text += method_table(averaged, self.name, T)
-        return text
+            averaged = {"step": self.tail_step, "tail_average": self.tail_of(T)}
+            found.append(Grid(ISRLDP, averaged, rounds=T, label=self.name))
+        return found
 
     def family(self, label: str, rounds: int) -> dict[str, Any]:
         """The settings of a method that are tried at a horizon."""
@@ -121,9 +123,9 @@ class Readings(Experiment):
     def _tuned(self, reading: Reading) -> dict[str, Source]:
         """How each method is run, with the errors of the trials that it was chosen by."""
         # A trial would compile longer in single precision than it runs.
-        values: dict[str, Any] = {"rounds": reading.rounds} | ({"dtype": "float64"} if self.place.quick else {})
-        text = with_values(recipe_text("readings-tuning"), values, reading.problem) + reading.tables()
-        trials = self.swept(text, f"readings-tuning-{_slug(reading.name)}", "readings-tuning.h5", {})
+        problem = reading.problem | ({"dtype": "float64"} if self.place.quick else {})
+        wanted = self.recipe("readings-tuning", added=reading.methods(), problem=problem, rounds=reading.rounds)
+        trials = self.swept(wanted, f"readings-tuning-{_slug(reading.name)}", "readings-tuning.h5", {})
         found = {}
         for label in METHODS:
             chosen = [reading.chosen(trials, label, T) for T in reading.rounds]

@@ -7,7 +7,7 @@ short that there is no drift to take away; here rounds are few.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -38,7 +38,11 @@ class Scaffold(Experiment):
             for partition in ("shuffled", "dirichlet", "label"):
                 for epsilon in sorted(found["epsilon"]):
                     some = trials.where(data_rows=rows, partition=partition, epsilon=epsilon)
-                    values = {"rows": rows, "partition": partition, "epsilon": epsilon}
+                    given: dict[str, Any] = {
+                        "data": {"rows": rows},
+                        "problem": {"partition": partition},
+                        "budget": {"epsilon": epsilon},
+                    }
                     for local_steps in sorted(found["local_steps"]):
                         about = f"m = {rows // 20:,}, {partition}, K = {local_steps}"
                         where = f"{about}, ε = {epsilon:g}"
@@ -46,7 +50,7 @@ class Scaffold(Experiment):
                             chosen = tuned(some, method=method, local_steps=local_steps).each[rounds].method
                             errors = ends(some.where(rounds=rounds, **chosen))
                             series = Series(method, np.array([rounds]), errors[None], (chosen,))
-                            made = Source(series, "scaffold", "scaffold.h5", values, chosen=False)
+                            made = Source(series, "scaffold", "scaffold.h5", **given, chosen=False)
                             sources[f"{where}: {method}"] = made
                         first, second = (Point(f"{where}: {method}", rounds) for method in (FIRST, SECOND))
                         claims.append(better(about, f"better at ε = {epsilon:g}", first, second))

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fastldp.privacy.budget import Budget
 from fastldp.privacy.conversions import epsilon_of, rho_of
-from fastldp.reproduction.choosing import MOST_RIGHT, method_table, tuning_table
+from fastldp.reproduction.choosing import MOST_RIGHT, method_of, told_of
 from fastldp.reproduction.climbing import Axis, Climb, Point, climbed
 from fastldp.reproduction.experiment import Experiment
 from fastldp.sweeping import Results
@@ -51,16 +52,18 @@ class Setting(NamedTuple):
         clip = "C adaptive" if self.clip == ADAPTIVE else f"C = {self.clip:g}"
         return f"γ = {self.step:g}, {clip}, μ = {self.strong_convexity:g}"
 
-    def text(self, promise: Promise, comment: str, *, accounting: str | None = None, only: int | None = None) -> str:
-        """What a recipe that ends in its table [network] lacks; `only` is a horizon, in place of the recipe's."""
-        method: dict[str, Any] = {"method": "PrimalDual", "step": self.step}
+    def given(
+        self, promise: Promise, label: str, *, accounting: str = "zcdp", only: int | None = None
+    ) -> dict[str, Any]:
+        """What a recipe of a network lacks; `only` is a horizon, in place of the recipe's."""
         adapts = self.clip == ADAPTIVE
+        own = {"clip": ADAPTIVE} if adapts else {}
         network = {} if adapts else {"clip": self.clip}
-        network["strong_convexity"] = self.strong_convexity
-        budget = {"epsilon": promise[0], "delta": promise[1]} | ({"accounting": accounting} if accounting else {})
-        lines = [f"# {comment}", *_lines(network), "", "[budget]", *_lines(budget)]
-        method |= {"clip": ADAPTIVE} if adapts else {}
-        return "\n".join(lines) + "\n" + method_table(method, comment, only)
+        return {
+            "methods": [method_of({"method": "PrimalDual", "step": self.step} | own, label, only)],
+            "problem": network | {"strong_convexity": self.strong_convexity},
+            "budgets": Budget(*promise, accounting=accounting),
+        }
 
     def at(self, rounds: int, horizon: int) -> Setting:
         """The same where a step of another horizon leads as far in so many rounds, 1 at most.
@@ -91,8 +94,8 @@ class Chosen(NamedTuple):
     """Of the images that were held out."""
     horizon: int
     climb: Climb
-    told: str
-    """A table [tuning]."""
+    told: dict[str, Any]
+    """What it was chosen from."""
 
     @property
     def surroundings(self) -> str:
@@ -131,13 +134,13 @@ class Rung:
         most = QUICK_TRIALS if self.of.place.quick else np.inf
         found = climbed(self.axes, judge, begin, may=lambda point: at(point).step <= 1, margin=MARGIN, most=most)
         trials = self._trials(at(found.best), searched).where(epsilon=searched[0], rounds=T)
-        told = tuning_table(self.into, trials, found.limits, rule=MOST_RIGHT)
+        told = told_of(self.into, trials, found.limits, rule=MOST_RIGHT)
         return Chosen(at(found.best), found.tried[found.best], T, found, told)
 
     def _trials(self, setting: Setting, searched: Promise) -> Results:
         """All that are in the file, with this one."""
-        text = setting.text(searched, "a trial of the search")
-        return self.of.sweep(self.recipe, into=self.into, added=text, name=f"{self.recipe}-last")
+        given = setting.given(searched, "a trial of the search")
+        return self.of.sweep(self.recipe, into=self.into, name=f"{self.recipe}-last", **given)
 
     def _accuracy(self, setting: Setting, searched: Promise, rounds: int) -> float:
         found = self._trials(setting, searched).where(epsilon=searched[0], rounds=rounds, **setting.parameters)
@@ -159,9 +162,3 @@ def promise_of_search(promise: Promise) -> Promise:
 def _rounded(value: float) -> float:
     """So that what is computed on the way leaves no trace."""
     return float(f"{value:.12g}")
-
-
-def _lines(values: dict[str, Any]) -> list[str]:
-    return [
-        f'{name} = "{value}"' if isinstance(value, str) else f"{name} = {value!r}" for name, value in values.items()
-    ]

@@ -1,6 +1,7 @@
 """Sampled releases: never less δ than there is, hardly more, whoever computes it; and what faults in it would do."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fastldp as fl
 import naive
-from fastldp.privacy import amplification, conversions
+from fastldp.privacy import Sensitivity, amplification, conversions
 from fastldp.privacy.amplification import Releases, Spending, delta_of, epsilon_of, scale_of
+from fastldp.verifying import accounting
 from fastldp.verifying.sampled import delta_by_inversion
 
 # What ln δ may be raised by: the grid adds about 2e-3, and classes of rounds 2e-3 of the variance of the loss.
@@ -167,3 +170,114 @@ def test_noise_that_hides_nothing_promises_nothing() -> None:
     assert delta_of(even(0.1, 0.01, 3), 1.0) == 1
     assert epsilon_of(even(0.1, 0.01, 3), 1e-5) == math.inf
     assert epsilon_of(even(0.1, 1e5, 3), 1e-2) == 0
+
+
+# --------------------------------------------------------------------------- ledgers of sampled runs
+
+SHARDS = np.repeat(np.arange(3), [40, 60, 80])
+ROUNDS = 30
+SAMPLING = fl.Sampling(0.2)
+
+
+def problem() -> fl.Problem:
+    data = fl.datasets.synthetic("a6a")
+    return fl.Problem(data.A[: SHARDS.size], data.b[: SHARDS.size], workers=SHARDS, l2=0.1, row_bound=1.0)
+
+
+def ledger_of(method: fl.Method, accounting: str = "pld", epsilon: Any = 1.0) -> fl.privacy.Ledger:
+    run = fl.solve(problem(), fl.Budget(epsilon, 1e-4, accounting), rounds=ROUNDS, algorithm=method, seed=0)
+    assert run.ledger is not None
+    return run.ledger
+
+
+METHODS = {
+    "static": fl.PrimalDual(0.2, "static", sampling=SAMPLING),
+    "dynamic": fl.PrimalDual(0.2, sampling=SAMPLING),
+    "warm": fl.DPScaffold(0.2, 3, warm_start=True, sampling=SAMPLING),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_ledgers_of_sampled_runs_keep_what_they_promise(name: str) -> None:
+    """Worker by worker, from the variances themselves: each its own gradients, a drawn one over q of its samples."""
+    method, made = METHODS[name], problem()
+    ledger = ledger_of(method)
+    assert ledger.amplified
+    assert np.max(ledger.total_epsilon) <= 1
+    assert ledger.total_delta <= 1e-4
+    local, early = (3, 3) if name == "warm" else (1, 0)
+    bound = 1.0 if name == "warm" else 1.0 / made.n  # PrimalDual releases ∇fᵢ/n
+    for i, size in enumerate(made.sizes.tolist()):
+        moved = made.gradient_bound * bound / (SAMPLING.sample_rate * size)
+        deviations = np.sqrt(np.broadcast_to(ledger.variances, (made.n, local * ROUNDS + early))[i])
+        delta, off = delta_by_inversion(Releases(SAMPLING.sample_rate, deviations / moved), 1.0)
+        assert off < 1e-3 * delta
+        assert 1e-4 * math.exp(-LOOSE_CLASSES) <= delta <= 1e-4 * (1 + 1e-6)
+
+
+def test_a_budget_of_its_own_for_each_worker() -> None:
+    ledger = ledger_of(METHODS["static"], epsilon=np.array([0.5, 1.0, 2.0]))
+    assert np.all(ledger.total_epsilon <= [0.5, 1.0, 2.0])
+    assert np.all(ledger.spent_epsilon >= np.array([0.5, 1.0, 2.0]) * 0.999)
+
+
+def test_only_pld_amplifies() -> None:
+    """By other accountings every sample counts as if it were in every release: more noise, and ρ as ever."""
+    full, sampled = ledger_of(METHODS["static"], "gdp"), ledger_of(METHODS["static"])
+    assert not full.amplified
+    assert np.all(full.variances > 10 * sampled.variances)
+    without = ledger_of(fl.PrimalDual(0.2, "static"), "pld")
+    np.testing.assert_array_equal(without.variances, ledger_of(fl.PrimalDual(0.2, "static"), "gdp").variances)
+    assert not without.amplified
+
+
+def test_a_callers_own_variances_are_held_against_the_budget() -> None:
+    enough = ledger_of(METHODS["static"]).shape * 2
+    own = fl.PrimalDual(0.2, enough, sampling=SAMPLING)
+    # They are the same for all workers, and the smallest needs most.
+    most = float(ledger_of(METHODS["static"]).factors.max())
+    kept = ledger_of(replace(own, allocation=enough * most))
+    np.testing.assert_array_equal(kept.variances, enough * most)
+    with pytest.raises(fl.errors.BudgetError, match="multiply them by") as refused:
+        ledger_of(replace(own, allocation=enough / 100))
+    factor = float(str(refused.value).split("multiply them by ")[1].split(" ")[0])
+    assert np.max(ledger_of(replace(own, allocation=enough / 100 * factor)).total_epsilon) <= 1
+
+
+def test_what_is_published_several_times_spends_more() -> None:
+    ledger = ledger_of(METHODS["static"])
+    assert np.max(ledger.epsilon_of_all(4)) > 1.5
+
+
+def test_ledgers_say_how_they_were_amplified() -> None:
+    ledger = ledger_of(METHODS["static"])
+    assert "q = 0.2" in ledger.summary()
+    assert "privacy loss distributions" in ledger.summary()
+    assert "coins that only their worker knows" in ledger.statement()
+    assert "μ =" not in ledger.statement()
+    assert "as if every sample were in every release" in ledger_of(METHODS["static"], "gdp").summary()
+    again = fl.privacy.Ledger.from_dict(ledger.to_dict())
+    assert again.summary() == ledger.summary()
+
+
+def test_accounts_refuse_what_does_not_add_up() -> None:
+    account = fl.privacy.PrivacyAccount(2.0, 1e-4, "pld")
+    with pytest.raises(fl.errors.ArgumentError, match="does not add up"):
+        account.charge(ledger_of(METHODS["static"]))
+
+
+def test_counts_are_not_amplified() -> None:
+    method = replace(METHODS["static"], clip="adaptive")
+    with pytest.raises(fl.errors.ArgumentError, match='accounting="gdp"'):
+        ledger_of(method)
+
+
+def test_others_find_a_ledger_that_promises_too_much() -> None:
+    """The inversion, from what a file keeps: less noise, another rate, or the relation that halves what a sample moves."""
+    ledger, budget = ledger_of(METHODS["static"]), {"epsilon": 1.0, "delta": 1e-4, "accounting": "pld"}
+    assert accounting.wrong_with(ledger, budget) == []
+    halved = Sensitivity(ledger.sensitivities.query / 2, ledger.sensitivities.arithmetic)
+    assert accounting.wrong_with(replace(ledger, shape=ledger.shape * 0.97), budget)
+    assert accounting.wrong_with(replace(ledger, sample_rate=0.22), budget)
+    truly = replace(ledger, sensitivities=halved)._amplified(lower=True)
+    assert accounting.wrong_with(replace(truly, sensitivities=ledger.sensitivities), budget)

@@ -36,6 +36,7 @@ from fastldp.methods.schedule import (
     check_clip,
     check_sampling,
     counts_of,
+    drawn_of,
     ledger_of,
     noiseless,
     with_noise,
@@ -195,7 +196,7 @@ class PrimalDual(Method):
             return noiseless(program)
         program = Program(kernels, problem, rounds, 1.0)
         check_clip(program)
-        check_sampling(program, planned=self._planned or isinstance(self.allocation, Plan))
+        check_sampling(program, planned=self._planned or isinstance(self.allocation, Plan), accounting=terms.accounting)
         clip, (bound, source), divisors = program.adaptive, program.bounding(problem), program.divisors(problem)
         calibration = terms.calibration(bound, divisors, rounds, clip)
         unit, way, left = calibration.sensitivities.total, self.way(problem), terms.left(clip)
@@ -235,6 +236,7 @@ class PrimalDual(Method):
                 factors=factors,
                 plan=line or ("" if plan is None else plan.line()),
                 **counts_of(terms, adapting),
+                **drawn_of(program),
             )
             ledger = calibrated(ledger, self.allocation)
             deviations, of_workers = np.sqrt(ledger.shape), np.sqrt(ledger.factors)

@@ -27,7 +27,7 @@ from fastldp.methods.planned import (
     refuse_without_budget,
 )
 from fastldp.methods.sampling import Sampling
-from fastldp.planning.plan import ARRAYS_OF_RELEASES, chosen
+from fastldp.planning.plan import ARRAYS_OF_RELEASES, Plan, chosen
 from fastldp.privacy import sampler
 from fastldp.privacy.allocation import LARGEST_VARIANCE, LARGEST_VARIANCES, factors_of, static_variances
 from fastldp.privacy.budget import Budget
@@ -226,6 +226,11 @@ class Terms:
         return self._budget
 
     @property
+    def accounting(self) -> str:
+        """The budget's; empty without one."""
+        return "" if self._budget is None else self._budget.accounting
+
+    @property
     def delta(self) -> float:
         """δ as promised; 1, which nothing spoils, without a budget."""
         return 1.0 if self._budget is None else self._budget.delta
@@ -332,7 +337,7 @@ def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
     divisors, releases = program.divisors(problem), program.releases(rounds)
     terms.refuse_beyond_memory(releases)
     check_clip(program)
-    check_sampling(program, planned=step == PLANNED)
+    check_sampling(program, planned=step == PLANNED, accounting=terms.accounting)
     if not terms.private:
         refuse_without_budget(step)
         return noiseless(program)
@@ -367,6 +372,7 @@ def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
             factors=calibration.factors,
             plan=line,
             **counts_of(terms, adapting),
+            **drawn_of(program),
         ).calibrated()
         deviations = np.full(rounds, np.sqrt(ledger.shape[0]))
         program.variance = float(np.mean(method.server_shares(problem) * ledger.shape[0] * ledger.factors))
@@ -386,7 +392,7 @@ def check_clip(program: Program) -> None:
         threshold("clip", program.clip, program.problem.precision)
 
 
-def check_sampling(program: Program, *, planned: bool) -> None:
+def check_sampling(program: Program, *, planned: bool, accounting: str = "") -> None:
     """Refuse a plan, which knows full gradients only, and counts in rounds, which would need those not drawn."""
     if program.sampling is None:
         return
@@ -395,9 +401,26 @@ def check_sampling(program: Program, *, planned: bool) -> None:
     if planned:
         remedy = "a plan is made for full gradients; give a step= and an allocation= that are not planned"
         raise ArgumentError("sampling", program.sampling, remedy)
+    if program.adaptive is not None and accounting == "pld":
+        remedy = 'counts are of all samples and not amplified; give a number, or a budget with accounting="gdp"'
+        raise ArgumentError("clip", program.adaptive, remedy)
     if program.adaptive is not None and program.adaptive.every is not None:
         remedy = "counts in rounds need the gradients of all samples; AdaptiveClip(every=None) counts before the first"
         raise ArgumentError("clip", program.adaptive, remedy)
+
+
+def drawn_of(program: Program) -> dict[str, Any]:
+    """What a ledger has of samples and workers that are drawn."""
+    drawn = program.sampling
+    if drawn is None:
+        return {}
+    return {
+        "sample_rate": drawn.sample_rate,
+        "worker_rate": drawn.worker_rate,
+        "choice": drawn.choice,
+        "local_releases": program.local_steps,
+        "early_releases": program.early_releases,
+    }
 
 
 def counts_of(terms: Terms, adapting: Adapting | None) -> dict[str, Any]:
@@ -463,7 +486,8 @@ def ledger_of(terms: Terms, calibration: Calibration, *, bound: float, divisors:
 
 def calibrated(ledger: Ledger, allocation: Any) -> Ledger:
     """The ledger with room for the sampler; only a caller's own variances can overspend, and they are refused."""
-    if not ledger.spent_share <= 1:
+    own = not isinstance(allocation, str | Plan)
+    if (own or not ledger.amplified) and not ledger.spent_share <= 1:
         spends = np.max(np.atleast_1d(ledger.spent_epsilon))
         raise BudgetError(
             "allocation",
@@ -471,7 +495,7 @@ def calibrated(ledger: Ledger, allocation: Any) -> Ledger:
             f"these variances spend ε = {spends:.6g} at δ = {ledger.delta:g}, more than the budget; "
             f"multiply them by {ledger.overspent * (1 + 1e-8):.9g} or more",
         )
-    return ledger.calibrated()
+    return ledger.calibrated(lower=not own)
 
 
 def fewest_rounds(method: Method, terms: Terms) -> int:

@@ -134,6 +134,11 @@ class PrivacyAccount:
             raise ArgumentError(
                 "ledger", ledger, f"all runs need the account's delta={budget.delta:g} and {budget.accounting!r}"
             )
+        if ledger.amplified:
+            remedy = (
+                'what its sampling amplifies does not add up as ρ does; run with accounting="gdp", as account.each says'
+            )
+            raise ArgumentError("ledger", ledger, remedy)
         if math.isnan(ledger.sampler_delta):
             raise ArgumentError("ledger", ledger, "what single precision spends is not bounded; run in float64")
         if ledger.total_delta > ledger.delta:

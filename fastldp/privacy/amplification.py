@@ -48,6 +48,7 @@ LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 0.03, 1e6
 MOST_POINTS = 2**20
 # The widest interval of integration, with 6 nodes, and the widest with 3, in deviations.
 WIDE, NARROW = 0.125, 2.0**-6
+RULES = {nodes: leggauss(nodes) for nodes in (3, 6)}
 # A calibrated scale is at most this above the least.
 TOLERANCE = 1e-4
 
@@ -63,6 +64,17 @@ class Releases(NamedTuple):
     """r: the probability of the worker to take part in a round, as everyone can see."""
     local: int = 1
     """How many releases it makes in a round that it takes part in, each of samples of its own."""
+    early: int = 0
+    """How many it makes before the first round, in which all workers take part, with the noise of the first round."""
+
+
+def _packed(releases: Releases) -> Releases:
+    """The same as something that can be a key."""
+    return releases._replace(multipliers=np.asarray(releases.multipliers, np.float64).tobytes())  # type: ignore[arg-type]
+
+
+def _unpacked(packed: Releases) -> Releases:
+    return packed._replace(multipliers=np.frombuffer(packed.multipliers))
 
 
 def delta_of(releases: Releases, epsilon: float) -> float:
@@ -72,17 +84,31 @@ def delta_of(releases: Releases, epsilon: float) -> float:
     >>> round(delta_of(q1, 0.5), 4), round(delta_of(Releases(0.1, np.full(4, 1.0)), 0.5), 4)
     (0.0682, 0.0766)
     """
+    return _delta_of(_packed(releases), epsilon)
+
+
+@lru_cache(maxsize=64)  # a ledger is asked for the same several times
+def _delta_of(packed: Releases, epsilon: float) -> float:
+    releases = _unpacked(packed)
     return 1.0 if _bare(releases) else Spending.of(releases, epsilon).delta(epsilon)
 
 
-def epsilon_of(releases: Releases, delta: float) -> float:
-    """ε at δ of all releases together, rounded up; 0 where δ alone covers it.
+def epsilon_of(releases: Releases, delta: float, near: float = 0.0) -> float:
+    """ε at δ of all releases together, rounded up; 0 where δ alone covers it. It is found sooner where it is known about.
 
     >>> round(epsilon_of(Releases(0.1, np.full(100, 2.0)), 1e-5), 2)
     5.55
     """
+    return _epsilon_of(_packed(releases), delta, near)
+
+
+@lru_cache(maxsize=64)
+def _epsilon_of(packed: Releases, delta: float, near: float) -> float:
+    releases = _unpacked(packed)
     if _bare(releases):
         return math.inf
+    if near > 0:
+        return Spending.of(releases, near).epsilon(delta)
     start = max(1e-6, _guess_epsilon(releases, delta))
     found = Spending.of(releases, start).epsilon(delta)
     # Once more with the order that is best there.
@@ -97,25 +123,24 @@ def scale_of(releases: Releases, epsilon: float, delta: float) -> float:
     >>> at[0] <= 1e-5 < at[1]
     True
     """
-    shape = np.asarray(releases.multipliers, dtype=np.float64)
-    return _scale_of(releases.rate, releases.presence, releases.local, shape.tobytes(), epsilon, delta)
+    return _scale_of(_packed(releases), epsilon, delta)
 
 
-@lru_cache(maxsize=1024)  # repetitions, and workers alike, ask for the same again
-def _scale_of(rate: float, presence: float, local: int, shape: bytes, epsilon: float, delta: float) -> float:
-    multipliers = np.frombuffer(shape)
+@lru_cache(maxsize=256)  # repetitions, and workers alike, ask for the same again
+def _scale_of(packed: Releases, epsilon: float, delta: float) -> float:
+    given = _unpacked(packed)
     log_delta = math.log(delta)
 
     def searched(start: float, quick: bool, tolerance: float) -> float:
         def excess(log_scale: float) -> float:
             """ln δ beyond what was asked for."""
-            releases = Releases(rate, multipliers * math.exp(log_scale), presence, local)
+            releases = given._replace(multipliers=given.multipliers * math.exp(log_scale))
             found = 1.0 if _bare(releases) else Spending.of(releases, epsilon, quick).delta(epsilon)
             return math.log(max(found, 5e-324)) - log_delta
 
         return _least(excess, start, tolerance, epsilon)
 
-    start = math.log(_guess_scale(Releases(rate, multipliers, presence, local), epsilon, delta))
+    start = math.log(_guess_scale(given, epsilon, delta))
     about = searched(start, True, 10 * TOLERANCE)
     return math.exp(searched(about, False, TOLERANCE))
 
@@ -205,6 +230,9 @@ class Classes(NamedTuple):
     rate: float
     presence: float
     local: int
+    early: int
+    first: float
+    """s of the early releases."""
     multipliers: Array
     """(K,): s of each class, rising."""
     counts: NDArray[np.int64]
@@ -227,7 +255,8 @@ def _classes(releases: Releases, most: int) -> Classes:
     values = np.minimum(values, LARGEST_MULTIPLIER)
     if values.size > 1:
         values, counts = _merged(releases, values, counts, most)
-    return Classes(releases.rate, releases.presence, releases.local, values, counts)
+    first = min(float(releases.multipliers[0]), LARGEST_MULTIPLIER)
+    return Classes(releases.rate, releases.presence, releases.local, releases.early, first, values, counts)
 
 
 def _merged(releases: Releases, values: Array, counts: NDArray[np.int64], most: int) -> tuple[Array, NDArray[np.int64]]:
@@ -250,7 +279,7 @@ def _guess_scale(releases: Releases, epsilon: float, delta: float) -> float:
     from fastldp.privacy.conversions import rho_of
 
     square = 2 * rho_of(epsilon, delta, "gdp")
-    rounds = releases.presence * releases.local
+    rounds = releases.presence * releases.local + releases.early / releases.multipliers.size
 
     def excess(log_scale: float) -> float:
         scaled = releases._replace(multipliers=releases.multipliers * math.exp(log_scale))
@@ -344,7 +373,7 @@ def _cells(
     left: Array, right: Array, s: float, rate: float, spacing: float, rule: int
 ) -> tuple[NDArray[np.int64], Array, Array]:
     """Of pieces of the line, each in an interval of the grid: which, and ln of P's mass that is rounded down and up."""
-    nodes, weights = leggauss(rule)
+    nodes, weights = RULES[rule]
     half = (right - left)[:, None] / 2
     z = left[:, None] + half * (1 + nodes)
     p, q = _logs(z, s, rate)
@@ -416,9 +445,9 @@ class Sum(NamedTuple):
 
 def _composed(classes: Classes, epsilon: float, coarser: float) -> Spending:
     order = _order(classes, epsilon)
-    total = int(classes.counts.sum()) * classes.local
+    total = int(classes.counts.sum()) * classes.local + classes.early
     # An interval of h adds λ(λ + 1) h²/12 to the logarithm of a release's moment, at most but for the sixth.
-    made = max(1.0, total * classes.presence)
+    made = max(1.0, (total - classes.early) * classes.presence + classes.early)
     at_least = max(order, LEAST_ORDER)
     spacing = coarser * math.sqrt(12 * GRID_GAP / (made * at_least * (at_least + 1)))
     widest = float(_losses(np.array([1 + 10 * classes.multipliers[0]]), classes.multipliers[0], classes.rate)[0])
@@ -428,6 +457,8 @@ def _composed(classes: Classes, epsilon: float, coarser: float) -> Spending:
     for s, count in zip(classes.multipliers.tolist(), classes.counts.tolist(), strict=True):
         of_round = _leaf(s, classes.rate, order, spacing).times(classes.local, cut).present(classes.presence)
         parts.append(of_round.times(count, cut))
+    if classes.early:
+        parts.insert(0, _leaf(classes.first, classes.rate, order, spacing).times(classes.early, cut))
     while len(parts) > 1:
         # Neighbours are about as wide as each other.
         pairs = [a.plus(b, cut) for a, b in zip(parts[::2], parts[1::2], strict=False)]

@@ -31,7 +31,8 @@ class Budget:
     delta : float
         δ, far below one over a worker's samples.
     accounting : str
-        ``"zcdp"``, the paper's, ``"zcdp-tight"``, or ``"gdp"``, which is exact.
+        ``"zcdp"``, the paper's, ``"zcdp-tight"``, ``"gdp"``, which is exact, or ``"pld"``, which is exact too and takes
+        what `Sampling` amplifies into account; by the others every sample counts as if it were in every release.
 
     Examples
     --------

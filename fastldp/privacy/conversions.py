@@ -5,7 +5,8 @@ can be read off the same ρ:
 
 - ``"zcdp"``: ε = ρ + 2√(ρ ln 1/δ), the paper's (Bun and Steinke 2016);
 - ``"zcdp-tight"``: the best that zCDP alone implies (Canonne, Kamath and Steinke 2020, Proposition 12);
-- ``"gdp"``: exact for Gaussians, δ = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) (Balle and Wang 2018).
+- ``"gdp"``: exact for Gaussians, δ = Φ(−ε/μ + μ/2) − e^ε Φ(−ε/μ − μ/2) (Balle and Wang 2018);
+- ``"pld"``: the same, and where samples or workers are drawn at random also what that amplifies (`amplification`).
 
 Proposition 12 holds for every order α = 1 + t: ln 1/δ = t(ε + ln(1 + 1/t) − (1 + t)ρ) + ln(1 + t). At the best
 order ε = (2t + 1)ρ − ln(1 + 1/t), and there ln 1/δ = t²ρ + ln(1 + t): one equation for t, whichever is asked for.
@@ -24,7 +25,8 @@ from scipy.special import erfcx
 from fastldp.errors import BudgetError
 from fastldp.validation import known_name, real
 
-METHODS = ("zcdp", "zcdp-tight", "gdp")
+METHODS = ("zcdp", "zcdp-tight", "gdp", "pld")
+EXACT = ("gdp", "pld")
 
 ULP = 2.0**-52
 # What is returned is moved by more than the last operations round. ρ by more than ε, so that going from ε to ρ
@@ -47,7 +49,7 @@ def epsilon_of(rho: float, delta: float, method: str = "zcdp") -> float:
     delta : float
         δ.
     method : str
-        ``"zcdp"``, ``"zcdp-tight"`` or ``"gdp"``.
+        ``"zcdp"``, ``"zcdp-tight"``, ``"gdp"`` or ``"pld"``.
 
     Returns
     -------
@@ -66,7 +68,7 @@ def epsilon_of(rho: float, delta: float, method: str = "zcdp") -> float:
     else:
         epsilon = _epsilon_tight(rho, log_inverse)
     # The exact promise is never worse than the tight one, which is a start on the right side.
-    if method == "gdp" and epsilon > 0:
+    if method in EXACT and epsilon > 0:
         epsilon = _newton(lambda e: _profile(rho, e)[:2], log_inverse, epsilon)
     return max(0.0, epsilon) * EPSILON_UP
 
@@ -81,7 +83,7 @@ def rho_of(epsilon: float, delta: float, method: str = "zcdp") -> float:
     delta : float
         δ.
     method : str
-        ``"zcdp"``, ``"zcdp-tight"`` or ``"gdp"``.
+        ``"zcdp"``, ``"zcdp-tight"``, ``"gdp"`` or ``"pld"``.
 
     Returns
     -------
@@ -105,7 +107,7 @@ def _rho(epsilon: float, log_inverse: float, method: str) -> float:
         rho = root * root
     else:
         rho = _rho_tight(epsilon, log_inverse)
-    if method == "gdp":
+    if method in EXACT:
         rho = _newton(lambda r: _profile(r, epsilon)[::2], log_inverse, rho)
     return rho * RHO_DOWN
 
@@ -120,7 +122,7 @@ def delta_of(rho: float, epsilon: float, method: str = "zcdp") -> float:
     epsilon : float
         ε.
     method : str
-        ``"zcdp"``, ``"zcdp-tight"`` or ``"gdp"``.
+        ``"zcdp"``, ``"zcdp-tight"``, ``"gdp"`` or ``"pld"``.
 
     Returns
     -------

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp import html
-from fastldp.privacy import sampler
+from fastldp.privacy import amplification, sampler
 from fastldp.privacy.allocation import SUM_ERROR, spent
 from fastldp.privacy.conversions import delta_of, epsilon_of, rho_of
 from fastldp.privacy.statement import statement
@@ -20,6 +20,8 @@ from fastldp.validation import integer
 Array = NDArray[np.float64]
 
 UNIT_ROUNDOFF = 2.0**-53
+# Of δ, what amplified releases are calibrated to: an ε that differs in its last digits finds a little more.
+ROOM = 1 - 1e-4
 ADJACENCY = "replace one sample's gradient (local: the server is not trusted)"
 
 # Where noise can come from.
@@ -122,6 +124,16 @@ class Ledger:
     """Those of the counts, up to each worker's factor; none where nothing is counted."""
     count_factors: Array = field(default_factory=_nothing)
     """(n,): a worker's are its factor times these."""
+    sample_rate: float = 1.0
+    """q, with which probability a sample is drawn for a release."""
+    worker_rate: float = 1.0
+    """r, with which probability a worker takes part in a round."""
+    choice: str = ""
+    """Who knows which workers do: ``"public"`` or ``"secret"``; empty where nothing is drawn."""
+    local_releases: int = 1
+    """How many releases a worker makes in a round."""
+    early_releases: int = 0
+    """How many it makes before the first, in which all take part."""
 
     @property
     def epsilon(self) -> float | Array:
@@ -137,6 +149,51 @@ class Ledger:
     def sensitivity(self) -> float | Array:
         """The sensitivity of one release, rounding included."""
         return _one_or_all(self.sensitivities.total)
+
+    @property
+    def amplified(self) -> bool:
+        """Whether what is promised counts on samples, or workers, being drawn at random: accounting ``"pld"`` does."""
+        return self.accounting == "pld" and min(self.sample_rate, self.worker_rate) < 1
+
+    @property
+    def of_spending(self) -> Array:
+        """(n,): what a worker's spending depends on: its ρ, or where it is amplified √factor over its part of a query.
+
+        That part is what a drawn sample moves it by: half of what replacing does, and all of what rounding does.
+        """
+        if not self.amplified:
+            return self._spent()
+        found = np.sqrt(self.factors) / self._moved
+        # Rounded down, so that workers who differ in the last digits are accounted for once.
+        mantissas, exponents = np.frexp(found)
+        return np.asarray(np.ldexp(np.floor(mantissas * 2.0**36) / 2.0**36, exponents))
+
+    def releases_of(self, spending: float, times: int = 1) -> amplification.Releases:
+        """All that a worker who so spends releases, where that is amplified; or several such runs."""
+        rounds = self.shape[self.early_releases :: self.local_releases]
+        return amplification.Releases(
+            self.sample_rate,
+            np.tile(spending * np.sqrt(rounds), times),
+            self.worker_rate,
+            self.local_releases,
+            times * self.early_releases,
+        )
+
+    @property
+    def _moved(self) -> Array:
+        return self.sensitivities.query / 2 + self.sensitivities.arithmetic
+
+    def _epsilon_of(self, spending: float, delta: float, near: float = 0.0, times: int = 1) -> float:
+        """ε at δ of so many runs that spend so each; of amplified ones most accurate near an ε."""
+        if self.amplified:
+            return amplification.epsilon_of(self.releases_of(spending, times), delta, near)
+        return epsilon_of(times * spending, delta, self.accounting)
+
+    def _delta_of(self, spending: float, epsilon: float) -> float:
+        """δ at ε of what spends so."""
+        if self.amplified:
+            return amplification.delta_of(self.releases_of(spending), epsilon)
+        return delta_of(spending, epsilon, self.accounting)
 
     @property
     def variances(self) -> Array:
@@ -166,29 +223,29 @@ class Ledger:
     def total_epsilon(self) -> float | Array:
         """ε at δ of all that was spent, sampler included: no more than promised where variances were calibrated."""
 
-        def total(rho: float, taken: sampler.Cost) -> float:
-            rest = (self.delta - taken.remainder) * math.exp(-taken.log_ratio)
-            return epsilon_of(rho, rest, self.accounting) + 2 * taken.log_ratio if rest > 0 else math.inf
+        def total(promised: float, spending: float, taken: sampler.Cost) -> float:
+            rest, two = (self.delta - taken.remainder) * math.exp(-taken.log_ratio), 2 * taken.log_ratio
+            return self._epsilon_of(spending, rest, promised - two) + two if rest > 0 else math.inf
 
         if not self._gridded:
             return math.nan
-        return _one_or_all(_each(total, self._spent().tolist(), self._taken()))
+        return _one_or_all(_each(total, self.promised_epsilon.tolist(), self.of_spending.tolist(), self._taken()))
 
     @property
     def total_delta(self) -> float:
         """δ at ε of all that was spent, sampler included: no more than promised where variances were calibrated."""
 
-        def total(epsilon: float, rho: float, taken: sampler.Cost) -> float:
+        def total(epsilon: float, spending: float, taken: sampler.Cost) -> float:
             rest = epsilon - 2 * taken.log_ratio
             if rest <= 0:
                 return 1.0
             # With an ε in the thousands the sampler's factor may overflow: nothing is promised then.
             factor = math.exp(min(taken.log_ratio, 700.0))
-            return min(1.0, factor * delta_of(rho, rest, self.accounting) + taken.remainder)
+            return min(1.0, factor * self._delta_of(spending, rest) + taken.remainder)
 
         if not self._gridded:
             return math.nan
-        return float(_each(total, self.promised_epsilon.tolist(), self._spent().tolist(), self._taken()).max())
+        return float(_each(total, self.promised_epsilon.tolist(), self.of_spending.tolist(), self._taken()).max())
 
     @property
     def affordable_rho(self) -> Array:
@@ -205,8 +262,13 @@ class Ledger:
             return self.promised_rho
         return _each(affordable, self.promised_epsilon.tolist(), self.promised_rho.tolist(), self._taken())
 
-    def calibrated(self) -> Ledger:
-        """The same with variances raised, where they spend all that was promised, by what the sampler takes of it."""
+    def calibrated(self, *, lower: bool = True) -> Ledger:
+        """The same with variances raised, where they spend all that was promised, by what the sampler takes of it.
+
+        Where releases are amplified they are lowered too, unless they are not to be.
+        """
+        if self.amplified:
+            return self._amplified(lower=lower)._amplified(lower=False)
         raised = np.maximum(1.0, self._spent() / self.affordable_rho)
         if (raised == 1).all():
             return self
@@ -217,6 +279,22 @@ class Ledger:
         if self.counts:
             counts = {"count_variances": self.count_variances * common, "count_factors": self.count_factors * own}
         return replace(self, shape=self.shape * common, factors=self.factors * own, **counts)
+
+    def _amplified(self, *, lower: bool) -> Ledger:
+        """The same with as much noise as what is promised needs, less what its sampler takes of that, or with more."""
+        factors = self._needed() if lower else np.maximum(self._needed(), self.factors)
+        return replace(self, shape=self.shape * factors.min(), factors=factors / factors.min())
+
+    def _needed(self) -> Array:
+        """(n,): the least factors that keep what is promised, where releases are amplified."""
+        unit, known = self.releases_of(1.0), {}
+        taken = [*zip(self.promised_epsilon.tolist(), self._taken(), strict=True)]
+        for epsilon in {promised for promised, _ in taken}:
+            # Of workers with one promise they differ in what rounding moves.
+            most = max(cost for promised, cost in taken if promised == epsilon)
+            rest = (sampler.left(epsilon, self.delta, most) if self._gridded else None) or (epsilon, self.delta)
+            known[epsilon] = amplification.scale_of(unit, rest[0], rest[1] * ROOM)
+        return np.square(np.array([known[promised] for promised, _ in taken]) * self._moved)
 
     @property
     def _gridded(self) -> bool:
@@ -273,6 +351,8 @@ class Ledger:
     @property
     def overspent(self) -> float:
         """What variances of gradients must be multiplied by, at least, to keep to the budget; those of counts do."""
+        if self.amplified:
+            return float((self._needed() / self.factors).max())
         counts = self._spent_on_counts()
         return float(((self._spent() - counts) / (self.promised_rho - counts)).max())
 
@@ -285,7 +365,11 @@ class Ledger:
         """ε at δ of publishing so many repetitions of the run, each with noise of its own: their ρ add up."""
         count = integer("repetitions", repetitions, "give a whole number ≥ 1", at_least=1)
         return _one_or_all(
-            _each(lambda rho: epsilon_of(count * rho, self.delta, self.accounting), self._spent().tolist())
+            _each(
+                lambda promised, spending: self._epsilon_of(spending, self.delta, promised * (count == 1), count),
+                self.promised_epsilon.tolist(),
+                self.of_spending.tolist(),
+            )
         )
 
     @property
@@ -298,6 +382,10 @@ class Ledger:
         return statement(self, repetitions)
 
     def _spent(self) -> Array:
+        if self.amplified:
+            # Of Gaussian releases of full gradients with the same ε at δ.
+            spent_epsilon = np.broadcast_to(self.spent_epsilon, self.factors.shape).tolist()
+            return _each(lambda one: rho_of(max(one, 1e-12), self.delta, "gdp"), spent_epsilon)
         # Σ Δ²/(2 factor ξ²): the sum over rounds is common to all workers.
         found = spent(self.shape, 1.0) * self.sensitivities.total**2 / self.factors
         return found + self._spent_on_counts() if self.counts else found
@@ -324,7 +412,8 @@ class Ledger:
         rows = [
             ("adjacency", self.adjacency),
             ("promised", f"(ε, δ) = ({_range(self.promised_epsilon)}, {self.delta:g})-LDP"),
-            ("accounting", f"{self.accounting}, ρ = {_range(self.promised_rho)}"),
+            ("accounting", f"{self.accounting}, ρ = {_range(self.promised_rho)}{self._amplification()}"),
+            *self._drawn(),
             ("spent", f"ε = {_range(np.atleast_1d(self.spent_epsilon))}, ρ = {_range(self._spent())}"),
             ("gradient bound", f"{self.clipping or f'B = {self.bound:.6g}'}, {BOUND_SOURCES[self.bound_source]}"),
             ("read off data", self.read_off_data + READ_OFF if self.read_off_data else "nothing"),
@@ -336,6 +425,18 @@ class Ledger:
             ("variances", f"{self.allocation}, {_range(np.array(variances))}{self._in_units}"),
         ]
         return [*rows, ("plan", self.plan)] if self.plan else rows
+
+    def _amplification(self) -> str:
+        return " of full gradients; privacy loss distributions of sampled ones, rounded up" if self.amplified else ""
+
+    def _drawn(self) -> list[tuple[str, str]]:
+        if min(self.sample_rate, self.worker_rate) == 1:
+            return []
+        parts = [f"samples at q = {self.sample_rate:.6g}, in secret"] if self.sample_rate < 1 else []
+        if self.worker_rate < 1:
+            parts.append(f"workers at r = {self.worker_rate:.6g}, in {self.choice}, which amplifies nothing")
+        counted = "amplified" if self.amplified else "accounted for as if every sample were in every release"
+        return [("drawn", f"{'; '.join(parts)}; {counted}")]
 
     @property
     def _in_units(self) -> str:

@@ -33,8 +33,8 @@ def statement(ledger: Ledger, repetitions: int = 1) -> str:
         "differential privacy; no other party has to be trusted). What is protected is one sample of the worker's "
         "data: had it been replaced by any other, every set of outcomes would have been as probable as it was, up to a "
         f"factor of e^ε = {math.exp(min(epsilon, 700.0)):.3g} and δ = {ledger.delta:g} (ε = {epsilon:g}{weakest}).",
-        "Telling whether it was replaced is no easier than telling a normal distribution from one that is moved by "
-        f"μ = {float(np.max(ledger.mu)):.3g} of its standard deviations (Gaussian differential privacy).",
+        *_drawn(ledger),
+        *_as_normals(ledger),
         "Who gave several samples is protected less, and the number of samples of each worker is not hidden.",
         _read(ledger),
         "Step and noise were planned from public numbers, which spends nothing."
@@ -52,6 +52,30 @@ def statement(ledger: Ledger, repetitions: int = 1) -> str:
     elif ledger.total_delta > ledger.delta:
         parts.append("For lack of room in δ the promise holds for ideal noise only: see the sampler's line.")
     return " ".join(parts)
+
+
+def _as_normals(ledger: Ledger) -> list[str]:
+    if ledger.amplified:
+        return []
+    return [
+        "Telling whether it was replaced is no easier than telling a normal distribution from one that is moved by "
+        f"μ = {float(np.max(ledger.mu)):.3g} of its standard deviations (Gaussian differential privacy)."
+    ]
+
+
+def _drawn(ledger: Ledger) -> list[str]:
+    if not ledger.amplified:
+        return []
+    parts = [
+        "This counts on samples being drawn at random, by coins that only their worker knows: it holds while it keeps "
+        "these secret, as it does its noise."
+    ]
+    if ledger.worker_rate < 1:
+        parts.append(
+            "It is over the coins that decide who takes part in a round, too: a worker that took part more often than "
+            "was to be expected has sent more."
+        )
+    return parts
 
 
 def brief(ledger: Ledger) -> tuple[str, str]:

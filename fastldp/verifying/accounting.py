@@ -15,7 +15,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr
 
+from fastldp.privacy.conversions import EXACT
 from fastldp.privacy.ledger import Ledger
+from fastldp.verifying.sampled import delta_by_inversion
 
 # What a sum of a million variances, and a formula solved by iteration, may differ in.
 ROUNDING = 1e-9
@@ -80,10 +82,23 @@ def wrong_with(ledger: Ledger, budget: dict[str, Any]) -> list[str]:
     numbers = (ledger.shape, ledger.factors, ledger.sensitivities.total, ledger.promised_rho)
     if not all(values.size and np.isfinite(values).all() and (values > 0).all() for values in numbers):
         return ["it has variances, sensitivities or ρ that are not positive numbers"]
+    if ledger.amplified:
+        return _wrong_with_sampled(ledger)
     found: list[str] = []
     told = {*zip(ledger.promised_epsilon.tolist(), ledger.promised_rho.tolist(), spent(ledger), strict=True)}
     for epsilon, rho, used in sorted(told):
         found += _wrong(epsilon, ledger.delta, ledger.accounting, rho, used)
+    return found
+
+
+def _wrong_with_sampled(ledger: Ledger) -> list[str]:
+    """Of amplified releases δ is found by an integral of its own; their ρ is a figure of speech."""
+    found: list[str] = []
+    for epsilon, key in sorted({*zip(ledger.promised_epsilon.tolist(), ledger.of_spending.tolist(), strict=True)}):
+        exact, off = delta_by_inversion(ledger.releases_of(key), epsilon)
+        if exact - off > ledger.delta * (1 + SEARCHED):
+            told = f"at ε = {epsilon:g} its sampled releases have δ = {exact:.4g}"
+            found.append(f"{told}, more than the promised {ledger.delta:g}")
     return found
 
 
@@ -96,7 +111,7 @@ def _wrong(epsilon: float, delta: float, accounting: str, rho: float, used: floa
     exact = theirs(math.sqrt(2 * used), epsilon)
     if exact > delta * (1 + ROUNDING):
         found.append(f"at ε = {epsilon:g} its releases have δ = {exact:.3g}, more than the promised {delta:g}")
-    if accounting == "gdp":
+    if accounting in EXACT:
         agrees = math.isclose(theirs(math.sqrt(2 * rho), epsilon), delta, rel_tol=SEARCHED)
     elif accounting == "zcdp":
         agrees = math.isclose(rho + 2 * math.sqrt(rho * -math.log(delta)), epsilon, rel_tol=ROUNDING)

@@ -42,6 +42,7 @@ def delta_by_inversion(releases: Releases, epsilon: float) -> tuple[float, float
     """
     precisions, counts = _grouped(releases.multipliers)
     laws = [_law(1 / math.sqrt(one), releases.rate) for one in precisions.tolist()]
+    first = _law(float(releases.multipliers[0]), releases.rate)
 
     def log_moment(w: NDArray[np.complex128]) -> NDArray[np.complex128]:
         total = np.zeros(w.shape, dtype=np.complex128)
@@ -56,6 +57,9 @@ def delta_by_inversion(releases: Releases, epsilon: float) -> tuple[float, float
                 total += count * (np.log(mixed) + most)
             else:
                 total += count * releases.local * of_release
+        if releases.early:
+            losses, log_mass = first
+            total += releases.early * np.log(np.sum(np.exp(np.multiply.outer(w, losses) + log_mass), axis=-1))
         return total
 
     def exponent(log_order: float) -> float:
@@ -67,7 +71,7 @@ def delta_by_inversion(releases: Releases, epsilon: float) -> tuple[float, float
     chernoff = exponent(float(found.x))
     # The integrand repeats where the losses have been cut: a step that keeps what wraps around below e^−40.
     step = 2 * math.pi / _span(exponent, order, chernoff)
-    laws = [_likely(*law, order) for law in laws]
+    laws, first = [_likely(*law, order) for law in laws], _likely(*first, order)
     # Nodes follow no faster turns of e^(iuL) than this.
     fastest = TURNS / max(
         float(np.ptp(losses[at : at + NODES])) for losses, _ in laws for at in (0, losses.size - NODES)

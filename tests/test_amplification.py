@@ -273,7 +273,7 @@ def test_counts_are_not_amplified() -> None:
 
 
 def test_others_find_a_ledger_that_promises_too_much() -> None:
-    """The inversion, from what a file keeps: less noise, another rate, or the relation that halves what a sample moves."""
+    """By inversion, from what a file keeps: less noise, another rate, or a relation that halves what a sample moves."""
     ledger, budget = ledger_of(METHODS["static"]), {"epsilon": 1.0, "delta": 1e-4, "accounting": "pld"}
     assert accounting.wrong_with(ledger, budget) == []
     halved = Sensitivity(ledger.sensitivities.query / 2, ledger.sensitivities.arithmetic)

@@ -250,5 +250,6 @@ def test_bad_delta(function: Callable[..., float], bad: object) -> None:
 
 @pytest.mark.parametrize("function", [rho_of, epsilon_of, delta_of])
 def test_unknown_method_lists_the_known(function: Callable[..., float]) -> None:
-    with pytest.raises(UnknownNameError, match="^method = 'gpd': .*'zcdp', 'zcdp-tight', 'gdp' .did you mean 'gdp'"):
-        function(1.0, 0.1, "gpd")
+    names = "'zcdp', 'zcdp-tight', 'gdp', 'pld'"
+    with pytest.raises(UnknownNameError, match=f"^method = 'gdpp': .*{names} .did you mean 'gdp'"):
+        function(1.0, 0.1, "gdpp")

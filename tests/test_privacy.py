@@ -84,8 +84,8 @@ def test_bad_delta(delta: object) -> None:
 
 
 def test_unknown_accounting_lists_the_known() -> None:
-    with pytest.raises(UnknownNameError, match="'zcdp', 'zcdp-tight', 'gdp' .did you mean 'gdp'"):
-        fl.Budget(1.0, 1e-4, "gpd")
+    with pytest.raises(UnknownNameError, match="'zcdp', 'zcdp-tight', 'gdp', 'pld' .did you mean 'gdp'"):
+        fl.Budget(1.0, 1e-4, "gdpp")
     with pytest.raises(UnknownNameError, match="method"):
         rho_of(1.0, 1e-4, "renyi")
 

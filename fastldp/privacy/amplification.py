@@ -94,7 +94,7 @@ def _delta_of(packed: Releases, epsilon: float) -> float:
 
 
 def epsilon_of(releases: Releases, delta: float, near: float = 0.0) -> float:
-    """ε at δ of all releases together, rounded up; 0 where δ alone covers it. It is found sooner where it is known about.
+    """ε at δ of all releases together, rounded up; 0 where δ alone covers it. To know it about finds it sooner.
 
     >>> round(epsilon_of(Releases(0.1, np.full(100, 2.0)), 1e-5), 2)
     5.55

@@ -456,3 +456,14 @@ def test_the_audit_attacks_a_worker_by_what_it_hears(failures: float | None) -> 
     method = fl.PrimalDual(step=0.1, topology="ring", failures=failures)
     found = fl.audit(problem, fl.Budget(4.0, 1e-3), rounds=3, transcripts=3000, algorithm=method)
     assert found.passed, found.summary()
+
+
+def test_ledgers_say_who_sees_what() -> None:
+    problem = cases.make("box_l1", sizes=SIZES).problem
+    server, among = (fl.PrimalDual(topology=one).schedule(problem, BUDGET, 5).ledger for one in (None, "ring"))
+    assert server is not None
+    assert among is not None
+    assert "the server included" in server.statement()
+    assert "its neighbours included" in among.statement()
+    assert "no neighbour either" in among.summary()
+    np.testing.assert_array_equal(server.variances, among.variances)

@@ -237,6 +237,7 @@ class PrimalDual(Method):
                 plan=line or ("" if plan is None else plan.line()),
                 **counts_of(terms, adapting),
                 **drawn_of(program),
+                adjacency=program.adjacency,
             )
             ledger = calibrated(ledger, self.allocation)
             deviations, of_workers = np.sqrt(ledger.shape), np.sqrt(ledger.factors)

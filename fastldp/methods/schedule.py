@@ -31,7 +31,8 @@ from fastldp.planning.plan import ARRAYS_OF_RELEASES, Plan, chosen
 from fastldp.privacy import sampler
 from fastldp.privacy.allocation import LARGEST_VARIANCE, LARGEST_VARIANCES, factors_of, static_variances
 from fastldp.privacy.budget import Budget
-from fastldp.privacy.ledger import ADAPTIVE, Ledger, Sensitivity
+from fastldp.privacy.ledger import ADAPTIVE, ADJACENCY, Ledger, Sensitivity
+from fastldp.privacy.statement import AMONG_NEIGHBOURS
 from fastldp.problems.composite import LARGEST_THRESHOLD, Composite, threshold
 from fastldp.topology import Mixing
 
@@ -114,6 +115,11 @@ class Program:
     def mixing(self) -> Mixing | None:
         """Who mixes whose messages, and how; None where a server is between all."""
         return None if self.method.graph is None else self.method.graph.mixing(self.problem.n)
+
+    @property
+    def adjacency(self) -> str:
+        """The ledger's word for what is protected, and from whom."""
+        return ADJACENCY if self.mixing is None else AMONG_NEIGHBOURS
 
     @property
     def failures(self) -> float:
@@ -373,6 +379,7 @@ def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
             plan=line,
             **counts_of(terms, adapting),
             **drawn_of(program),
+            adjacency=program.adjacency,
         ).calibrated()
         deviations = np.full(rounds, np.sqrt(ledger.shape[0]))
         program.variance = float(np.mean(method.server_shares(problem) * ledger.shape[0] * ledger.factors))

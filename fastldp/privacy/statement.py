@@ -10,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from fastldp.privacy.ledger import Ledger
 
+# The adjacency of a ledger whose workers send to neighbours.
+AMONG_NEIGHBOURS = "replace one sample's gradient (local: nobody who sees a message is trusted, no neighbour either)"
 # What a file that keeps a seed says first.
 SECRET = "This file holds the seed of its noise: whoever reads it can take the noise off every message"
 # And one whose runs have the same noise.
@@ -28,8 +30,11 @@ def statement(ledger: Ledger, repetitions: int = 1) -> str:
     """The promise of one run in words; of several repetitions also what publishing all of them spends."""
     epsilon = float(np.max(ledger.promised_epsilon))
     weakest = " (the weakest of the workers' promises)" if np.ptp(ledger.promised_epsilon) > 0 else ""
+    whom = (
+        "its neighbours included, who see" if ledger.adjacency == AMONG_NEIGHBOURS else "the server included, who sees"
+    )
     parts = [
-        "What each worker sends is protected from everyone, the server included, who sees all of its messages (local "
+        f"What each worker sends is protected from everyone, {whom} all of its messages (local "
         "differential privacy; no other party has to be trusted). What is protected is one sample of the worker's "
         "data: had it been replaced by any other, every set of outcomes would have been as probable as it was, up to a "
         f"factor of e^ε = {math.exp(min(epsilon, 700.0)):.3g} and δ = {ledger.delta:g} (ε = {epsilon:g}{weakest}).",

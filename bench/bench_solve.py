@@ -100,6 +100,39 @@ def bench_own(benchmark: BenchmarkFixture, compared: str) -> None:
     )
 
 
+# Workers on a graph against the same with a server: size, graph, runs and rounds of both.
+GRAPHS: dict[str, tuple[jobs.Size, str, int, int]] = {
+    "complete": (jobs.FIRST, "complete", 160, 500),
+    "ring": (jobs.FIRST, "ring", 160, 500),
+    "ring-many": (jobs.OUTGROWN["workers"].size, "ring", 16, 200),
+    "ring-many-alone": (jobs.OUTGROWN["workers"].size, "ring", 1, 400),
+    "random-many": (jobs.OUTGROWN["workers"].size, "random:8:0", 16, 200),
+}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("graph", GRAPHS)
+def bench_graphs(benchmark: BenchmarkFixture, graph: str) -> None:
+    """Neighbours in place of a server; the complete graph is one."""
+    size, topology, runs, rounds = GRAPHS[graph]
+    if not benchmark.enabled:
+        size, rounds = jobs.SMALL._replace(n=10), 10
+    given = jobs.unmeasured(jobs.case(size))
+    methods = [fl.PrimalDual(step=jobs.STEP, allocation="static", topology=one) for one in (topology, None)]
+    ours, server = (jobs.ours(given, runs, rounds, algorithm=method) for method in methods)
+    measure(
+        benchmark,
+        ours,
+        Reference("fastldp", server, runs * rounds),
+        jobs.work(given, runs, rounds),
+        lambda solution: float(solution.consensus.max()),
+        at_most=jobs.LARGEST_ERROR,
+        seconds=SECONDS,
+        rounds=rounds,
+        runs=runs,
+    )
+
+
 @pytest.mark.parametrize("method", METHODS)
 def bench_methods(benchmark: BenchmarkFixture, method: str) -> None:
     """The paper's method and the baselines on a smooth problem, a local gradient."""

@@ -1,8 +1,8 @@
 """What graphs cost in error, rounding and time: neighbours.py [--write] [--rounds 1000000].
 
-Prints, for ijcnn1 as the paper has it (`FASTLDP_DATA` at the files), the error of the average and what workers differ by
-on several graphs; how far from zero the duals sum after many rounds, beside a form that rounds every sum; and what runs
-of 10,000 workers take. With --write it is put into docs/graphs.md. Five minutes.
+Prints, for ijcnn1 as the paper has it (`FASTLDP_DATA` at the files), the error of the average and what workers differ
+by on several graphs; how far from zero the duals sum after many rounds, beside a form that rounds every sum; and what
+runs of 10,000 workers take. With --write the last two are put into docs/graphs.md. Five minutes.
 """
 
 import argparse
@@ -90,7 +90,7 @@ def sums(method: fl.PrimalDual, budget: fl.Budget | None, ends: list[int]) -> li
 
 
 def drift(rounds: int) -> list[str]:
-    """Of both forms, private and not, on a ring some of whose links are missing."""
+    """Of both forms on a ring, private and not."""
     ends = [rounds // 1000, rounds // 100, rounds // 10, rounds]
     lines = [
         "| sum of the duals over the largest | " + " | ".join(f"T = {end:,}" for end in ends) + " |",

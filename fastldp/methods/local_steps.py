@@ -22,7 +22,7 @@ from fastldp.problems.prior import Prior
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LocalSteps(Method):
     """What they share: workers start at the server's model x, and step by releases of their own ∇fᵢ."""
 

@@ -116,7 +116,13 @@ def many() -> list[str]:
             began = time.perf_counter()
             method = fl.PrimalDual(step=0.25, topology=graph, allocation="static")
             for rounds in (5, 25):
-                given = {"rounds": rounds, "repetitions": 8, "seed": 0, "record": fl.Final(), "n_jobs": 1}
+                given: dict[str, Any] = {
+                    "rounds": rounds,
+                    "repetitions": 8,
+                    "seed": 0,
+                    "record": fl.Final(),
+                    "n_jobs": 1,
+                }
                 began = time.perf_counter()
                 fl.solve(problem, BUDGET, algorithm=method, **given)
                 seconds.append(time.perf_counter() - began)

@@ -79,6 +79,9 @@ def test_plan_from_public_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[
     with pytest.warns(HorizonWarning, match=f"10 rounds are few for the plan.*where {made.smallest_rounds:,} rounds"):
         assert main(["plan", *numbers, "--rounds", "10"]) == 0
     assert f"T ≥ {made.smallest_rounds:,} suffices" in capsys.readouterr().out
+    assert main(["plan", *numbers, "--rounds", "1000", "--topology", "ring", "--failures", "0.1"]) == 0
+    made = fl.plan(facts, fl.Budget(1.0, 1e-4), rounds=1000, prior=fl.Prior(2.0), topology="ring", failures=0.1)
+    assert made.summary() in capsys.readouterr().out
 
 
 def test_solve_as_json(capsys: pytest.CaptureFixture[str]) -> None:

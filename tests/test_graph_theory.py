@@ -115,7 +115,7 @@ def test_functions_are_those_of_the_theorem(topology: str) -> None:
     dual = naive.dual_star(case.loss, case.shards, case.l2, x_star)
     reference = lyapunov(np.tile(x0 - x_star, (n, 1)), dual, L, step)
     assert theory.initial_error(problem, x0, step, topology=topology) == pytest.approx(reference, rel=1e-9)
-    failing = {"topology": topology, "failures": 0.2}
+    failing: dict[str, Any] = {"topology": topology, "failures": 0.2}
     reference = lyapunov(np.tile(x0 - x_star, (n, 1)), dual, 0.8 * L, step)
     assert theory.initial_error(problem, x0, step, **failing) == pytest.approx(reference, rel=1e-9)
     factor = max((1 - step * problem.strong_convexity) ** 2, 1 - step * values[1])
@@ -127,7 +127,7 @@ def test_functions_are_those_of_the_theorem(topology: str) -> None:
 
 def test_the_complete_graph_gives_lemma_2_and_more() -> None:
     problem = cases.make("box_l1", sizes=SIZES).problem
-    budget, given = fl.Budget(4.0, 1e-4), {"topology": "complete"}
+    budget, given = fl.Budget(4.0, 1e-4), dict[str, Any](topology="complete")
     assert theory.initial_error(problem, **given) == pytest.approx(theory.initial_error(problem), rel=1e-12)
     assert theory.contraction(problem, **given) <= theory.contraction(problem)
     ours, papers = (theory.error_bounds(problem, budget, 300, **which) for which in (given, {}))
@@ -140,7 +140,7 @@ def test_the_complete_graph_gives_lemma_2_and_more() -> None:
 @pytest.mark.parametrize("failures", [None, 0.3])
 def test_bounds_hold_for_private_runs(topology: str, failures: float | None) -> None:
     problem = cases.make("box_l1", l2=0.5, sizes=(50,) * 6).problem
-    budget, given = fl.Budget(8.0, 1e-3), {"topology": topology, "failures": failures}
+    budget, given = fl.Budget(8.0, 1e-3), dict[str, Any](topology=topology, failures=failures)
     bounds = theory.error_bounds(problem, budget, 400, **given)
     method = fl.PrimalDual(step=problem.safe_step, **given)
     run = fl.solve(problem, budget, rounds=400, algorithm=method, repetitions=100, seed=1, record=fl.Every(1))

@@ -12,7 +12,9 @@ import cases
 import fastldp as fl
 import naive
 from fastldp.errors import ArgumentError, BudgetError, HorizonWarning, SpecError
-from fastldp.planning.plan import LARGEST_PLANNED_STEP
+from fastldp.planning.consensus import consensus_weights
+from fastldp.planning.mixing import gaps_of
+from fastldp.planning.plan import LARGEST_PLANNED_STEP, planned, way_of
 from fastldp.planning.prediction import expected, log_weights
 from fastldp.privacy.allocation import planned_variances
 from fastldp.sweeping import spec
@@ -248,6 +250,89 @@ def test_prediction_of_baselines(baseline: Any) -> None:
     # Workers of these hold one model.
     assert "differ" not in run.ledger.plan
     assert run.consensus.max() == 0
+
+
+# On graphs, for the error of the average and what models differ by together
+
+
+@pytest.mark.parametrize("topology", ["ring", "grid", "star", "random:3:1"])
+@pytest.mark.parametrize("allocation", ["planned", "dynamic", "static"])
+def test_prediction_on_graphs(topology: str, allocation: str) -> None:
+    problem, prior = quadratic(1)
+    given: dict[str, Any] = {"topology": topology}
+    method = fl.PrimalDual(step="planned", allocation=allocation, prior=prior, **given)
+    run = fl.solve(problem, LOOSE, rounds=600, algorithm=method, repetitions=320, seed=5, record=fl.Final())
+    made = fl.plan(problem.facts_of_data(), LOOSE, rounds=600, prior=prior, allocation=allocation, **given)
+    assert run.distance.mean() == pytest.approx(made.relative_error, rel=0.15)
+    assert run.consensus.mean() == pytest.approx(made.consensus_error, rel=0.15)
+    assert run.ledger is not None
+    assert made.line() in run.ledger.plan
+
+
+def test_plans_for_a_graph_are_better_there_than_those_for_a_server() -> None:
+    problem, prior = quadratic(1)
+    given: dict[str, Any] = {"rounds": 600, "repetitions": 320, "seed": 5, "record": fl.Final()}
+    made = fl.plan(problem.facts_of_data(), LOOSE, rounds=600, prior=prior)
+    errors = [
+        fl.solve(problem, LOOSE, algorithm=method, **given).optimality.mean()
+        for method in (
+            fl.PrimalDual("planned", "planned", prior=prior, topology="star"),
+            fl.PrimalDual(allocation=made, topology="star"),
+        )
+    ]
+    assert errors[0] < 0.9 * errors[1]
+
+
+@pytest.mark.parametrize("topology", ["complete", "ring", "star"])
+def test_no_other_step_or_variances_are_expected_to_be_much_better(topology: str) -> None:
+    """The best step is found for steps that go to zero, and is the best for others within a percent or so."""
+    of_graph = fl.Graph.of(topology)
+    made = fl.plan(facts(), BUDGET, rounds=500, topology=topology)
+    way = way_of(facts(), of_graph)
+    assert way.topology == (None if topology == "complete" else of_graph)
+    rest: dict[str, Any] = {"rounds": 500, "allocation": "planned"}
+    rho = BUDGET.rho_of_workers(5)
+    others = [
+        planned(facts(), fl.Prior(), rho, facts().sensitivity, way, step=made.step * by, **rest).minimized
+        for by in np.geomspace(0.5, 2, 15)
+        if made.step * by <= way.limit(facts().smoothness)
+    ]
+    assert made.minimized <= min(others) * 1.02
+    assert max(others) > made.minimized * 1.02
+    if topology == "complete":
+        return
+    weights = np.exp(log_weights(fl.Prior().modes(facts()), made.step / 5, 500))
+    weights += consensus_weights(fl.Prior().modes(facts()), gaps_of(of_graph, np.ones(5)), made.step, 5, 500)
+    rng = np.random.default_rng(1)
+    for size in (0.01, 0.1, 1.0):
+        other = made.variances * np.exp(size * rng.standard_normal(500))
+        other *= np.sum(1 / other) / np.sum(1 / made.variances)
+        assert weights @ other > weights @ made.variances
+
+
+def test_the_complete_graph_is_planned_as_a_server() -> None:
+    one, other = (fl.plan(facts(), BUDGET, rounds=300, topology=topology) for topology in (None, "complete"))
+    np.testing.assert_array_equal(one.variances, other.variances)
+    assert (one.step, one.summary()) == (other.step, other.summary())
+
+
+def test_links_that_fail_make_gaps_smaller() -> None:
+    """Of the mean W, as 1 − p times the graph's: by it, halves take longer and steps are smaller."""
+    whole, failing = (fl.plan(facts(), BUDGET, rounds=300, topology="ring", failures=p) for p in (None, 0.5))
+    assert failing.halving == pytest.approx(2 * whole.halving * whole.step / failing.step, rel=0.05)
+    assert failing.step < whole.step
+    assert "0.5 of its links missing" in failing.summary()
+    with pytest.raises(ArgumentError, match=r"failures = 0\.5: links are those of a graph"):
+        fl.plan(facts(), BUDGET, failures=0.5)
+
+
+@pytest.mark.parametrize("matrix", [[[0.0, 1.0], [1.0, 0.0]], [[0.5, 0.5], [0.5, 0.5]]])
+def test_steps_on_a_graph_are_within_what_mixing_allows(matrix: list[list[float]]) -> None:
+    """1/(1 − λₙ): beyond it workers would overshoot each other."""
+    W = np.array(matrix)
+    with pytest.warns(HorizonWarning):
+        made = fl.plan(facts(n=2, bound=0.1), fl.Budget(50.0, 1e-3), rounds=1, topology=W)
+    assert made.step == pytest.approx(1 / (1 - np.linalg.eigvalsh(W)[0]))
 
 
 @pytest.mark.thorough

@@ -16,6 +16,7 @@ examples:
   fastldp plan --samples 100 --dimension 22 --bound 1.3 --l2 0.1
   fastldp plan --samples 561 --dimension 123 --bound 3.75 --l2 0.1 --rounds 2000 --norm 2 --plot plan.png
   fastldp plan --samples 561 --dimension 123 --bound 3.75 --l2 0.1 --accounting gdp --epsilon 0.5
+  fastldp plan --samples 100 --dimension 22 --bound 1.3 --rounds 1000 --topology ring --failures 0.1
 """
 
 
@@ -30,6 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, help="T (the fewest that suffice)")
     parser.add_argument("--norm", type=float, default=1.0, help="‖x*‖ as assumed (%(default)s)")
     parser.add_argument("--spectrum", type=float, help="every eigenvalue of the Hessian as assumed (l2 + B²/(4d))")
+    parser.add_argument(
+        "--topology", metavar="GRAPH", help="of workers without a server: ring, grid, star or random:DEGREE:SEED"
+    )
+    parser.add_argument("--failures", type=float, metavar="SHARE", help="of its links that are missing in a round (0)")
     options.add(parser, "--plot")
 
 
@@ -44,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
         rounds=arguments.rounds,
         prior=fl.Prior(arguments.norm, arguments.spectrum),
         allocation=arguments.allocation,
+        topology=arguments.topology,
+        failures=arguments.failures,
     )
     print(made.summary())
     return 0 if arguments.plot is None or drawn(arguments.plot, made.plot()) else 1

@@ -122,7 +122,8 @@ class Plan:
             ("read off data", self.read_off_data or "nothing"),
         ]
         if self.topology is not None:
-            rows.insert(0, ("topology", f"{self.topology}: differences halve in {self.halving:,.0f} rounds"))
+            missing = f", {self.failures:.3g} of its links missing" if self.failures else ""
+            rows.insert(0, ("topology", f"{self.topology}{missing}: differences halve in {self.halving:,.0f} rounds"))
         return "\n".join(f"  {name:<15} {text}" for name, text in rows)
 
     def line(self) -> str:
@@ -209,7 +210,10 @@ def plan(
         remedy = f"give a whole number from 1 to {MOST_ROUNDS:,}"
         rounds = integer("rounds", rounds, remedy, at_least=1, at_most=MOST_ROUNDS)
     rho = budget.rho_of_workers(facts.n)
-    way = way_of(facts, None if topology is None else Graph.of(topology), checked_failures(failures))
+    failures = checked_failures(failures)
+    if failures is not None and topology is None:
+        raise ArgumentError("failures", failures, 'links are those of a graph; give topology="ring"')
+    way = way_of(facts, None if topology is None else Graph.of(topology), failures)
     return planned(facts, prior, rho, facts.sensitivity, way, rounds=rounds, allocation=allocation)
 
 

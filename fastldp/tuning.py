@@ -154,7 +154,8 @@ class Tuned:
     def algorithm(self) -> Method:
         """The winner."""
         found = self.trials[0].algorithm
-        assert found is not None  # of what was not tuned here parameters are known
+        if found is None:
+            raise ArgumentError("algorithm", _called(self.trials[0]), "its parameters do not say all of it")
         return found
 
     @property
@@ -334,7 +335,7 @@ def tune(
         if more:
             made = [_changed(trial, change) for trial, change in more]
             some = [one for one in made if isinstance(one, Method)]
-            trials = [one for one in made if isinstance(one, Trial)]
+            trials = [one._replace(rounds=T) for one in made if isinstance(one, Trial) for T in horizons]
         jobs: list[Runs] = []
         tried: list[Method] = []
         for method, T in itertools.product(some, horizons):
@@ -349,6 +350,8 @@ def tune(
             raise ArgumentError(
                 "algorithm_grid", algorithm_grid, f"no setting can run; of the first: {trials[0].reason}"
             )
+        if not jobs:  # the methods have their limits there
+            return trials
         for runs in jobs:
             if warn_of_dominance(problem, runs.schedule.factors**2):
                 break
@@ -369,7 +372,7 @@ def _changed(trial: Trial, change: Mapping[str, Any]) -> Method | Trial:
     """A method with another parameter; or why there is none."""
     assert trial.algorithm is not None
     try:
-        return dataclasses.replace(trial.algorithm, **change)  # type: ignore[type-var]
+        return dataclasses.replace(trial.algorithm, **change)
     except ArgumentError as error:  # a limit of the method, such as a probability of one
         return trial._replace(error=np.inf, spread=np.nan, reason=str(error), given={**trial.method, **change})
 
@@ -387,8 +390,12 @@ def _ends(runs: Runs, by: str | Criterion) -> Array:
     if callable(by):
         measure = by
     else:
-        measure = {"objective": Composite.objective, "accuracy": _wrong}[by]
+        measure = _objective if by == "objective" else _wrong
     return np.array([measure(runs.problem, x) if np.isfinite(x).all() else np.inf for x in runs.means[:, -1]])
+
+
+def _objective(problem: Composite, x: Array) -> float:
+    return problem.objective(x)
 
 
 def _wrong(problem: Composite, x: Array) -> float:

@@ -20,6 +20,7 @@ from fastldp.noise import Noise
 from fastldp.reproduction import EXPERIMENTS, choosing, experiment, fig3, searching, table1, verdicts
 from fastldp.reproduction.series import Series
 from fastldp.sweeping import keys, spec
+from fastldp.sweeping.trials import grid_of
 from fastldp.tuning import Tuned
 
 # One is a list of what readings change in another.
@@ -233,10 +234,10 @@ def test_the_best_setting_of_every_horizon_is_chosen(tmp_path: Path) -> None:
 
 def test_a_choice_written_down_is_the_method_again() -> None:
     parameters = {"method": "ISRLDP", "step": 0.1, "clip": None, "accelerated": True, "tail_average": 0}
-    again = choosing.method_of(parameters, "why", rounds=7)
+    again = grid_of(parameters, "why", rounds=7)
     assert list(again) == [fl.ISRLDP(0.1, accelerated=True)]
     assert (again.rounds, again.label) == ((7,), "why")
-    parts = choosing.method_of({"method": "PrimalDual", "step": "planned", "prior": {"norm": 2.0, "spectrum": 0.1}}, "")
+    parts = grid_of({"method": "PrimalDual", "step": "planned", "prior": {"norm": 2.0, "spectrum": 0.1}}, "")
     sweep = fl.Sweep(problems=fl.grid(fl.Problem, workers=4, l2=0.1), data="ijcnn1", methods=parts, rounds=9)
     prior = sweep.methods[0][0].prior
     assert (prior.norm, prior.spectrum) == (2.0, 0.1)

@@ -1,6 +1,7 @@
 """tune(): the table is what solves of the settings give, on noise no solve has; edges and bad input are named."""
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import cases
 import fastldp as fl
+import sweeps
 from fastldp import noise
 from fastldp.engine import driving
 from fastldp.engine.runs import Lane
@@ -88,6 +90,114 @@ def test_edges_are_those_of_the_winners_kind() -> None:
     clipped = quietly(problem, None, fl.grid(fl.ISRLDP, step=0.5, clip=[0.01, None]), rounds=20, repetitions=1)
     assert clipped.algorithm == fl.ISRLDP(0.5)
     assert clipped.edges == ()
+
+
+def test_the_best_at_each_horizon_and_once_for_all() -> None:
+    problem = cases.make("zero").problem
+    steps = [0.003, 0.05, 0.8]
+    tuned = quietly(problem, BUDGET, fl.grid(fl.ISRLDP, step=steps), rounds=[2, 60], repetitions=2, seed=1)
+    errors = {(trial.parameters["step"], trial.rounds): trial.error for trial in tuned.trials}
+    for T in (2, 60):
+        assert tuned.each[T].parameters["step"] == min(steps, key=lambda step: errors[step, T])
+        assert tuned.each[T].error == min(errors[step, T] for step in steps)
+    means = {step: np.sqrt(errors[step, 2] * errors[step, 60]) for step in steps}
+    assert tuned.once.parameters["step"] == min(means, key=means.__getitem__)
+    assert tuned.once.error == pytest.approx(min(means.values()), rel=1e-12)
+    assert tuned.once.algorithm == fl.ISRLDP(tuned.once.parameters["step"])
+    # What cannot be run at some horizon is none for all of them.
+    settings = [fl.ISRLDP(1e-9), fl.ISRLDP(0.05, tail_average=3)]
+    tuned = quietly(problem, BUDGET, settings, rounds=[2, 60], repetitions=1, seed=1)
+    assert tuned.each[60].algorithm == settings[1]
+    assert tuned.once.algorithm == settings[0]
+
+
+@pytest.mark.parametrize("extend", [1, 3])
+def test_a_grid_goes_on_beyond_an_edge_that_the_best_lies_on(extend: int) -> None:
+    problem = cases.make("zero").problem
+    grid = fl.grid(fl.ISRLDP, step=[0.001, 0.002])
+    tuned = quietly(problem, None, grid, rounds=20, repetitions=1, extend=extend)
+    steps = sorted(trial.parameters["step"] for trial in tuned.trials)
+    # Without noise longer steps are better, and each is twice the one before.
+    assert steps == [0.001 * 2**k for k in range(2 + extend)]
+    assert tuned.algorithm == fl.ISRLDP(steps[-1])
+    assert tuned.edges == (f"step = {steps[-1]:g} is the largest of {2 + extend}",)
+    # Those that it tries are what they are anywhere.
+    whole = quietly(problem, None, fl.grid(fl.ISRLDP, step=steps), rounds=20, repetitions=1)
+    assert [trial.error for trial in tuned.trials] == [trial.error for trial in whole.trials]
+    # Where none lies on an edge there is nothing to go on with.
+    inside = quietly(problem, None, fl.grid(fl.ISRLDP, step=[1e-4, 1.0, 1e9]), rounds=20, repetitions=1, extend=3)
+    assert len(inside.trials) == 3
+
+
+def test_a_grid_goes_on_to_the_limits_of_a_method() -> None:
+    problem = cases.make("zero").problem
+    grid = fl.grid(fl.DPScaffNew, step=0.1, probability=[0.5, 0.7])
+    tuned = quietly(problem, None, grid, rounds=40, repetitions=1, extend=3)
+    assert max(trial.parameters["probability"] for trial in tuned.trials if not trial.reason) <= 1
+    local = fl.grid(fl.DPFedAvg, step=0.05, local_steps=[2, 3])
+    found = quietly(problem, None, local, rounds=20, repetitions=1, extend=2)
+    # Without noise more of them are better; they stay whole numbers.
+    assert sorted(trial.parameters["local_steps"] for trial in found.trials) == [2, 3, 4, 5]
+
+
+def test_settings_are_ranked_by_what_is_asked_for() -> None:
+    A, b = np.random.default_rng(0).standard_normal((90, 4)), np.where(np.arange(90) % 3, 1.0, -1.0)
+    problem = fl.Problem(A[:60], b[:60], workers=3, l2=0.1, test=(A[60:], b[60:]))
+    grid = fl.grid(fl.ISRLDP, step=[0.01, 0.1, 1.0])
+    given: dict[str, Any] = {"rounds": 9, "repetitions": 2, "seed": 3}
+
+    def errors(by: Any) -> dict[float, float]:
+        tuned = quietly(problem, BUDGET, grid, by=by, **given)
+        assert [trial.error for trial in tuned.trials] == sorted(trial.error for trial in tuned.trials)
+        return {trial.parameters["step"]: trial.error for trial in tuned.trials}
+
+    for by, measure in (("objective", problem.objective), ("accuracy", lambda x: 1 - problem.accuracy(x))):
+        assert errors(by) == errors(lambda _, x, measure=measure: measure(x))
+    optimum = problem.optimum()
+    relative = errors(lambda _, x: float(np.sum((x - optimum) ** 2) / np.sum(optimum**2)))
+    assert errors("distance") == pytest.approx(relative, rel=1e-9)
+    assert all(errors("optimality")[step] >= error for step, error in errors("distance").items())
+    with pytest.raises(ArgumentError, match="by = 'accuracys': use one of .*did you mean 'accuracy'"):
+        fl.tune(problem, BUDGET, grid, by="accuracys", **given)
+    with pytest.raises(ArgumentError, match="by = 'accuracy': there are no test data"):
+        fl.tune(cases.make("zero").problem, BUDGET, grid, by="accuracy", **given)
+    with pytest.raises(ArgumentError, match="extend = -1"):
+        fl.tune(problem, BUDGET, grid, extend=-1, **given)
+
+
+def test_parameters_that_refuse_each_other_are_trials_that_cannot_run() -> None:
+    problem = cases.make("zero").problem.replace(gradient_bound=1.0)
+    grid = fl.grid(fl.ISRLDP, step=[0.1, "planned"], accelerated=[False, True])
+    assert [method.accelerated for method in grid] == [False, True, False]
+    tuned = quietly(problem, BUDGET, grid, rounds=500, repetitions=1)
+    assert len(tuned.trials) == 4
+    assert "plain descent only" in tuned.trials[-1].reason
+    with pytest.raises(ArgumentError, match="step = -1"):
+        fl.grid(fl.ISRLDP, step=[-1.0, -2.0])
+    with pytest.raises(ArgumentError, match="stop = 0.1: ISRLDP has no such parameter"):
+        fl.grid(fl.ISRLDP, stop=0.1)
+
+
+def test_a_sweep_is_tuned_by_its_file(tmp_path: Path) -> None:
+    A, b = sweeps.matrix()
+    problem = fl.Problem(A, b, workers=4, l2=0.1)
+    grid = fl.grid(fl.ISRLDP, step=[0.001, 0.002])
+    sweep = fl.Sweep(problems={"tiny": problem}, methods=grid, rounds=[10, 20], record=fl.Final())
+    path = tmp_path / "trials.h5"
+    tuned = sweep.tune(path, extend=2, progress=False)
+    # As of tune(), without noise.
+    wanted = quietly(problem, None, grid, rounds=[10, 20], repetitions=1, extend=2)
+    assert tuned.once.algorithm == wanted.once.algorithm
+    assert tuned.once.error == pytest.approx(wanted.once.error, rel=1e-9)
+    assert {T: one.method["step"] for T, one in tuned.each.items()} == {10: 0.008, 20: 0.008}
+    assert tuned.algorithm == wanted.algorithm
+    # What is there is not made again.
+    assert len(fl.results(path)) == 8
+    made = fl.results(path).digest()
+    assert sweep.tune(path, extend=2, progress=False).once.error == tuned.once.error
+    assert fl.results(path).digest() == made
+    with pytest.raises(ArgumentError, match="several problems or budgets"):
+        sweep.replace(budgets=[BUDGET, fl.Budget(1.0, 1e-3)]).tune(path, progress=False)
 
 
 def test_divergence_loses() -> None:

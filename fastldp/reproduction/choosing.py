@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastldp.sweeping import Grid, Results
-from fastldp.sweeping.making import METHODS
 from fastldp.sweeping.parameters import shown
-from fastldp.sweeping.trials import trials_of
+from fastldp.sweeping.trials import grid_of, trials_of
 from fastldp.tuning import Tuned
 
 # Tuned beside the method's own parameters, where a sweep varies it: the norm that gradients are clipped to.
@@ -43,19 +42,13 @@ def edge_notes(choices: Mapping[str, Tuned], *, once: bool = True) -> list[str]:
     return notes
 
 
-def method_of(parameters: Mapping[str, Any], label: str, rounds: int | None = None) -> Grid:
-    """A method with these parameters, at the horizons of its sweep or at one of its own."""
-    values = {name: [value] for name, value in parameters.items() if name != "method" and value is not None}
-    return Grid(METHODS[parameters["method"]], values, rounds=rounds, label=label)
-
-
 def methods_of(choices: Mapping[str, Tuned]) -> list[Grid]:
     """All choices, once and at every horizon."""
     found = []
     for label, one in choices.items():
-        found.append(method_of(one.once.method, f"{label}, tuned once{one.once.at_edges}"))
+        found.append(grid_of(one.once.method, f"{label}, tuned once{one.once.at_edges}"))
         for T, choice in one.each.items():
-            found.append(method_of(choice.method, f"{label}, tuned at T = {T:,}{choice.at_edges}", T))
+            found.append(grid_of(choice.method, f"{label}, tuned at T = {T:,}{choice.at_edges}", T))
     return found
 
 

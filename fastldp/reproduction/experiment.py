@@ -15,7 +15,6 @@ import numpy as np
 from fastldp import sweeping, theory
 from fastldp.privacy.budget import Budget
 from fastldp.problems.linear import Problem
-from fastldp.reproduction.choosing import method_of
 from fastldp.reproduction.claims import LOOKS, QUICK_LOOKS, Claim, Errors, Point, decide
 from fastldp.reproduction.series import Series, ends
 from fastldp.reproduction.verdicts import Verdict
@@ -26,6 +25,7 @@ from fastldp.sweeping.parameters import shown
 from fastldp.sweeping.reading import results
 from fastldp.sweeping.runner import LEG_SECONDS
 from fastldp.sweeping.spec import Spec
+from fastldp.sweeping.trials import grid_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -179,7 +179,7 @@ class Experiment(ABC):
         for some in sweeps.values():
             first = some[0][1]
             given: dict[str, Any] = {"data": first.data, "problem": first.problem, "budget": first.budget}
-            methods = [method_of(one.method(at.rounds), at.series, at.rounds) for at, one in some]
+            methods = [grid_of(one.method(at.rounds), at.series, at.rounds) for at, one in some]
             wanted = self.recipe(first.recipe, **given, methods=methods, repetitions=first.before + count)
             about = [shown(value) for values in given.values() for value in values.values()]
             name = "-".join([self.name, "verdicts", first.recipe.removeprefix(f"{self.name}-"), *about, f"{count}"])

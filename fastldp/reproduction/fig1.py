@@ -8,13 +8,14 @@ from typing import Any, ClassVar, NamedTuple
 
 from matplotlib.figure import Figure
 
-from fastldp.reproduction.choosing import edge_notes, method_of, methods_of, told_of, tuned
+from fastldp.reproduction.choosing import edge_notes, methods_of, told_of, tuned
 from fastldp.reproduction.claims import Claim, Point, better, falls_and_rises, within
 from fastldp.reproduction.drawing import draw_bars, draw_bound, finish, same_limits
 from fastldp.reproduction.experiment import Experiment, Source
 from fastldp.reproduction.series import Series, over_horizons, planned
 from fastldp.reproduction.verdicts import Verdict
 from fastldp.sweeping import Grid
+from fastldp.sweeping.trials import grid_of
 from fastldp.tuning import Tuned
 
 # A further curve is an entry here and one in the recipes fig1-tuning and fig1-clipped-tuning.
@@ -123,7 +124,7 @@ class Figure1(Experiment):
         for label, chosen in choices.items():
             for T, choice in chosen.each.items():
                 bound = choice.parameters["gradient_bound"]
-                methods.setdefault(bound, []).append(method_of(choice.method, f"{label}, tuned at T = {T:,}", T))
+                methods.setdefault(bound, []).append(grid_of(choice.method, f"{label}, tuned at T = {T:,}", T))
         for bound, some in methods.items():
             found = self.sweep(
                 "fig1-clipped",

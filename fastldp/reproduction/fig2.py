@@ -7,12 +7,13 @@ from typing import Any, ClassVar, NamedTuple
 
 from matplotlib.figure import Figure
 
-from fastldp.reproduction.choosing import edge_notes, method_of, told_of, tuned
+from fastldp.reproduction.choosing import edge_notes, told_of, tuned
 from fastldp.reproduction.claims import Claim, Point, better, none_above, within
 from fastldp.reproduction.drawing import draw_bands, draw_bars, draw_bound, finish, same_limits
 from fastldp.reproduction.experiment import Experiment, Source
 from fastldp.reproduction.series import PLANNED, Series, along_rounds, over_horizons, planned
 from fastldp.reproduction.verdicts import Verdict
+from fastldp.sweeping.trials import grid_of
 
 # What else can solve it, tuned once for all horizons as the paper's method is.
 RIVALS: dict[str, dict[str, Any]] = {
@@ -76,7 +77,7 @@ class Figure2(Experiment):
         self.note_edges("fig2", edge_notes(choices))
         chosen = choices["Algorithm 1"]
         horizons = list(chosen.each)
-        methods = [method_of(one.once.method, f"{label}, tuned once") for label, one in choices.items()]
+        methods = [grid_of(one.once.method, f"{label}, tuned once") for label, one in choices.items()]
         told = told_of("fig2-tuning.h5", searches, edge_notes(choices))
         self.sweep("fig2", into="fig2.h5", methods=methods, tuning=told)
         self.sweep("fig2-exact", into="fig2.h5")

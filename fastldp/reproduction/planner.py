@@ -10,13 +10,14 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fastldp.planning import Prior, plan
-from fastldp.reproduction.choosing import edge_notes, method_of, told_of, tuned
+from fastldp.reproduction.choosing import edge_notes, told_of, tuned
 from fastldp.reproduction.claims import Claim, Contrast, Point, better, near_at_all, within
 from fastldp.reproduction.drawing import draw_bars, finish, same_limits
 from fastldp.reproduction.experiment import Experiment, Source, save_csv
 from fastldp.reproduction.series import PLANNED, Series, over_horizons, planned
 from fastldp.reproduction.series import ends as errors_at_end
 from fastldp.reproduction.verdicts import Verdict
+from fastldp.sweeping.trials import grid_of
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """What a wrong prior is wrong by."""
@@ -71,8 +72,8 @@ class Planner(Experiment):
         facts = problem.facts_of_data()
         (rate,) = Prior().modes(facts).rates
         priors = [{"norm": a, "spectrum": float(f"{b * rate:.6g}")} for b in FACTORS for a in FACTORS]
-        methods = [method_of(chosen[T], f"the best of the search at T = {T:,}", T) for T in horizons]
-        methods += [method_of({**PLANNED, "prior": prior}, "a wrong prior", horizons[-1]) for prior in priors]
+        methods = [grid_of(chosen[T], f"the best of the search at T = {T:,}", T) for T in horizons]
+        methods += [grid_of({**PLANNED, "prior": prior}, "a wrong prior", horizons[-1]) for prior in priors]
         told = told_of(f"{recipe}-tuning.h5", trials, edges)
         runs = self.sweep(recipe, into=f"{recipe}.h5", methods=methods, tuning=told)
 

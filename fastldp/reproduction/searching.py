@@ -10,10 +10,11 @@ import numpy as np
 
 from fastldp.privacy.budget import Budget
 from fastldp.privacy.conversions import epsilon_of, rho_of
-from fastldp.reproduction.choosing import MOST_RIGHT, method_of, told_of
+from fastldp.reproduction.choosing import MOST_RIGHT, told_of
 from fastldp.reproduction.climbing import Axis, Climb, Point, climbed
 from fastldp.reproduction.experiment import Experiment
 from fastldp.sweeping import Results
+from fastldp.sweeping.trials import grid_of
 
 Promise = tuple[float, float]
 """(ε, δ)."""
@@ -60,7 +61,7 @@ class Setting(NamedTuple):
         own = {"clip": ADAPTIVE} if adapts else {}
         network = {} if adapts else {"clip": self.clip}
         return {
-            "methods": [method_of({"method": "PrimalDual", "step": self.step} | own, label, only)],
+            "methods": [grid_of({"method": "PrimalDual", "step": self.step} | own, label, only)],
             "problem": network | {"strong_convexity": self.strong_convexity},
             "budgets": Budget(*promise, accounting=accounting),
         }

@@ -43,6 +43,7 @@ from fastldp.validation import integer, known_name
 
 if TYPE_CHECKING:
     from fastldp.sweeping.runner import Report
+    from fastldp.tuning import Tuned
 
 # More than a file or the memory of a machine should hold.
 MOST_RUNS = 100_000_000
@@ -391,6 +392,29 @@ class Sweep:
         from fastldp.sweeping.runner import sweep
 
         return sweep(self, path, **options)
+
+    def tune(self, path: str | os.PathLike[str], *, by: str = "optimality", extend: int = 0, **options: Any) -> Tuned:
+        """Make the runs as trials of methods on one problem, and rank them: `fastldp.tune` that can be stopped.
+
+        Parameters
+        ----------
+        path : path
+            The HDF5 file; trials that it has are not made again.
+        by : str
+            ``"optimality"``, ``"distance"``, ``"objective"``, or ``"accuracy"`` on test data.
+        extend : int
+            So many times grids go on beyond an edge that the best lies on, at any horizon or over all.
+        **options : options
+            As of `sweep`.
+
+        Returns
+        -------
+        Tuned
+            The parameters of all settings, the best first. Report runs of another `seed` than they were chosen by.
+        """
+        from fastldp.sweeping.trials import tune
+
+        return tune(self, path, by=by, extend=extend, **options)
 
 
 def _digest(given: Any) -> Any:

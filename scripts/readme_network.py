@@ -1,26 +1,42 @@
-"""Regenerates the figure and numbers of the network in docs/reproduction.md: python scripts/readme_network.py [FOLDER].
+"""Regenerates the figure and numbers of the network in docs/reproduction.md.
 
-Needs MNIST (FASTLDP_DATA at a folder that has it, or a download) and over an hour on two cores that do nothing else;
-what `fastldp reproduce fig3` left in FOLDER, by default out/reproduction, is not made again. Run it with the Python
-that has fastldp in it, such as .venv/bin/python after scripts/quickstart.py.
+    python scripts/readme_network.py [FOLDER]             all of it: over an hour on two cores that do nothing else
+    python scripts/readme_network.py [FOLDER] --search    what the search finds: ten minutes
+
+Needs MNIST (FASTLDP_DATA at a folder that has it, or a download). What `fastldp reproduce fig3` left in FOLDER, by
+default out/reproduction, is not made again. Run it with the Python that has fastldp in it, such as .venv/bin/python
+after scripts/quickstart.py.
 """
 
+import argparse
 import csv
 import shutil
 import sys
 from pathlib import Path
 
 from fastldp.cli import main as fastldp
+from fastldp.reproduction.experiment import Place
+from fastldp.reproduction.fig3 import Figure3
 from readme import PICTURES, REPRODUCTION, write
 
 MEASURES = ("test accuracy", "train loss", "consensus error")
 
 
 def main() -> None:
-    """Everything."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/reproduction")
-    if fastldp(["reproduce", "fig3", "--out", str(folder)]):
+    """Everything, or the search."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("out/reproduction"))
+    parser.add_argument("--search", action="store_true")
+    given = parser.parse_args()
+    folder: Path = given.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    if given.search:
+        Figure3(Place(folder, progress=True)).search()
+    elif fastldp(["reproduce", "fig3", "--out", str(folder)]):
         sys.exit("the reproduction was not finished; the same command goes on")
+    write(REPRODUCTION, "search", (folder / "fig3-search.md").read_text(encoding="utf-8"))
+    if given.search:
+        return
     shutil.copyfile(folder / "fig3.png", PICTURES / "fig3.png")
     verdicts = (folder / "fig3-verdicts.md").read_text(encoding="utf-8")
     write(REPRODUCTION, "network", f"{last_rounds(folder / 'fig3.csv')}\n\n{verdicts}")

@@ -29,6 +29,7 @@ MEASURES = {"accuracy": "test accuracy", "train_loss": "train loss", "consensus"
 # So many of the first rung of the search go on to the second.
 FINALISTS = 3
 SEARCH, ADAPTIVE_SEARCH, CENTRAL_SEARCH = (f"fig3-search{which}.h5" for which in ("", "-adaptive", "-central"))
+KINDS = ("fixed clip", "adaptive clip", "trusted server")
 # Runs that have the recipe of another's name.
 RECIPES = dict.fromkeys(("fig3-scaled", "fig3-exact", "fig3-adaptive"), "fig3-beyond")
 
@@ -76,15 +77,25 @@ class Figure3(Experiment):
         """All measures of all runs, to be saved."""
 
     def run(self) -> list[Verdict]:
+        panels = [self._made(budget, found) for budget, found in self.search().items()]
+        self.save_figure(self._drawn(panels, *self._without_privacy()))
+        self.save_series(self._measured)
+        return [verdict for panel in panels for verdict in _verdicts(panel)]
+
+    def search(self) -> dict[Promise, Found]:
+        """What suits each budget; all trials, and what was best of them, are saved."""
         found: dict[Promise, Found] = {}
         begin: list[Point] = [(0, 0, 0), (0, 0, 0)]
         for budget in BUDGETS:
             found[budget], begin = self._searched(budget, begin)
         self._save_trials()
-        panels = [self._made(budget, chosen) for budget, chosen in found.items()]
-        self.save_figure(self._drawn(panels, *self._without_privacy()))
-        self.save_series(self._measured)
-        return [verdict for panel in panels for verdict in _verdicts(panel)]
+        lines = ["| budget | | trials | best | T | right of 10,000 held out |", "|---|---|---|---|---|---|"]
+        for budget, all_kinds in found.items():
+            for kind, chosen in zip(KINDS, all_kinds, strict=True):
+                told = f"{chosen.trials} | {chosen.setting.letters} | {chosen.horizon:,} | {chosen.accuracy:.1%}"
+                lines.append(f"| {budget_name(budget)} | {kind} | {told} |")
+        self.path("-search.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return found
 
     def _searched(self, budget: Promise, begin: Sequence[Point]) -> tuple[Found, list[Point]]:
         """What suits a budget; and where to begin with the next, which is smaller: at half of γCT."""
@@ -95,9 +106,9 @@ class Figure3(Experiment):
         adaptive = Rung(self, "fig3-search-long", ADAPTIVE_SEARCH, ADAPTIVE_AXES, setting).climb(budget, [(0,)])
         central = Rung(self, "fig3-search-central", CENTRAL_SEARCH, CENTRAL_AXES).climb(budget, [begin[1]])
         found = Found(fixed, adaptive, central)
-        for kind, chosen in zip(("", ", adaptive clip", ", trusted server"), found, strict=True):
+        for kind, chosen in zip(KINDS, found, strict=True):
             self.notes.append(
-                f"{budget_name(budget)}{kind}: the search at T = {chosen.horizon:,} chose {chosen.setting.letters}, "
+                f"{budget_name(budget)}, {kind}: the search at T = {chosen.horizon:,} chose {chosen.setting.letters}, "
                 f"with {chosen.accuracy:.1%} of the images that were held out right; {chosen.surroundings}"
             )
         return found, [(best[0] - 1, *best[1:]) for best in (first.climb.best, central.climb.best)]

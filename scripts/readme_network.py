@@ -1,7 +1,7 @@
 """Regenerates the figure and numbers of the network in docs/reproduction.md.
 
     python scripts/readme_network.py [FOLDER]             all of it: over an hour on two cores that do nothing else
-    python scripts/readme_network.py [FOLDER] --search    what the search finds: ten minutes
+    python scripts/readme_network.py [FOLDER] --trials    the table of the search's trials that are in FOLDER, at once
 
 Needs MNIST (FASTLDP_DATA at a folder that has it, or a download). What `fastldp reproduce fig3` left in FOLDER, by
 default out/reproduction, is not made again. Run it with the Python that has fastldp in it, such as .venv/bin/python
@@ -14,32 +14,46 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
+
+import fastldp as fl
 from fastldp.cli import main as fastldp
-from fastldp.reproduction.experiment import Place
-from fastldp.reproduction.fig3 import Figure3
+from fastldp.reproduction import fig3, searching
 from readme import PICTURES, REPRODUCTION, write
 
 MEASURES = ("test accuracy", "train loss", "consensus error")
 
 
 def main() -> None:
-    """Everything, or the search."""
+    """Everything, or the table of trials."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", nargs="?", type=Path, default=Path("out/reproduction"))
-    parser.add_argument("--search", action="store_true")
+    parser.add_argument("--trials", action="store_true")
     given = parser.parse_args()
     folder: Path = given.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    if given.search:
-        Figure3(Place(folder, progress=True)).search()
-    elif fastldp(["reproduce", "fig3", "--out", str(folder)]):
-        sys.exit("the reproduction was not finished; the same command goes on")
-    write(REPRODUCTION, "search", (folder / "fig3-search.md").read_text(encoding="utf-8"))
-    if given.search:
-        return
-    shutil.copyfile(folder / "fig3.png", PICTURES / "fig3.png")
-    verdicts = (folder / "fig3-verdicts.md").read_text(encoding="utf-8")
-    write(REPRODUCTION, "network", f"{last_rounds(folder / 'fig3.csv')}\n\n{verdicts}")
+    if not given.trials:
+        if fastldp(["reproduce", "fig3", "--out", str(folder)]):
+            sys.exit("the reproduction was not finished; the same command goes on")
+        shutil.copyfile(folder / "fig3.png", PICTURES / "fig3.png")
+        verdicts = (folder / "fig3-verdicts.md").read_text(encoding="utf-8")
+        write(REPRODUCTION, "network", f"{last_rounds(folder / 'fig3.csv')}\n\n{verdicts}")
+    write(REPRODUCTION, "trials", trials(folder))
+
+
+def trials(folder: Path) -> str:
+    """The best of the trials in a folder, of each kind and horizon."""
+    lines = ["| budget | | T | trials | best | right of 10,000 held out |", "|---|---|---|---|---|---|"]
+    for budget in fig3.BUDGETS:
+        (epsilon, _), name = searching.promise_of_search(budget), fig3.budget_name(budget)
+        for kind, file in zip(fig3.KINDS, (fig3.SEARCH, fig3.ADAPTIVE_SEARCH, fig3.CENTRAL_SEARCH), strict=True):
+            found = fl.results(folder / file).where(epsilon=epsilon)
+            for rounds in sorted(found.parameters.get("rounds", [])):
+                table = found.where(rounds=rounds).table()
+                best = int(np.nanargmax(table["accuracy"]))
+                setting = searching.Setting(*(table[field][best] for field in searching.Setting._fields))
+                told = f"{len(table['rounds'])} | {setting.letters} | {table['accuracy'][best]:.1%}"
+                lines.append(f"| {name} | {kind} | {rounds:,} | {told} |")
+    return "\n".join(lines)
 
 
 def last_rounds(path: Path) -> str:

@@ -455,8 +455,6 @@ def test_the_network_is_searched_and_drawn_and_made_once(
         assert text in shown
     for ending in (".h5", ".csv", ".png", ".pdf", "-verdicts.md", "-search.h5", "-search.csv", "-open.h5"):
         assert (folder / f"fig3{ending}").stat().st_size > 0
-    table = (folder / "fig3-search.md").read_text().splitlines()
-    assert [line.split(" | ")[1] for line in table[2:]] == 2 * ["fixed clip", "adaptive clip", "trusted server"]
     # The reported runs have what the search found best, by no more than moves it.
     with (folder / "fig3-search.csv").open(newline="") as file:
         tried = [row for row in csv.DictReader(file) if row["file"] == "fig3-search.h5" and row["rounds"] == "20"]

@@ -83,18 +83,12 @@ class Figure3(Experiment):
         return [verdict for panel in panels for verdict in _verdicts(panel)]
 
     def search(self) -> dict[Promise, Found]:
-        """What suits each budget; all trials, and what was best of them, are saved."""
+        """What suits each budget; all trials are saved."""
         found: dict[Promise, Found] = {}
         begin: list[Point] = [(0, 0, 0), (0, 0, 0)]
         for budget in BUDGETS:
             found[budget], begin = self._searched(budget, begin)
         self._save_trials()
-        lines = ["| budget | | trials | best | T | right of 10,000 held out |", "|---|---|---|---|---|---|"]
-        for budget, all_kinds in found.items():
-            for kind, chosen in zip(KINDS, all_kinds, strict=True):
-                told = f"{chosen.trials} | {chosen.setting.letters} | {chosen.horizon:,} | {chosen.accuracy:.1%}"
-                lines.append(f"| {budget_name(budget)} | {kind} | {told} |")
-        self.path("-search.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
         return found
 
     def _searched(self, budget: Promise, begin: Sequence[Point]) -> tuple[Found, list[Point]]:

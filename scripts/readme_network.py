@@ -53,6 +53,10 @@ def trials(folder: Path) -> str:
                 setting = searching.Setting(*(table[field][best] for field in searching.Setting._fields))
                 told = f"{len(table['rounds'])} | {setting.letters} | {table['accuracy'][best]:.1%}"
                 lines.append(f"| {name} | {kind} | {rounds:,} | {told} |")
+    table = fl.results(folder / fig3.OPEN_SEARCH).table()
+    for pooled, rounds, accuracy in zip(table["pooled"], table["rounds"], table["accuracy"], strict=True):
+        kind = "all images in one place" if pooled else "ten workers"
+        lines.append(f"| no privacy | {kind} | {rounds:,} | 1 | γ = 1 | {accuracy:.1%} |")
     return "\n".join(lines)
 
 

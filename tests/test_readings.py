@@ -153,7 +153,7 @@ def test_a_map_has_every_claim_under_every_reading() -> None:
     assert table[2:] == ["| one | a | b | c | d |", "| two | a | b | c | d |"]
     figure = readings._drawn(some, list("abcd"), "data")
     (ax,) = figure.axes
-    assert [text.get_text() for text in ax.texts[:4]] == [sign for _, sign in readings.LOOKS.values()]
+    assert [text.get_text() for text in ax.texts[:4]] == [sign for _, sign in readings.MARKS.values()]
 
 
 SMALL = {

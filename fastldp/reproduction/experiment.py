@@ -84,6 +84,8 @@ class Experiment(ABC):
     name: ClassVar[str]
     leg_seconds: ClassVar[float] = LEG_SECONDS
     """How often a run that goes on is written down."""
+    looks: ClassVar[Sequence[int]] = LOOKS
+    """The repetitions that claims are judged by."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -165,11 +167,11 @@ class Experiment(ABC):
         }
 
         def measure(points: Sequence[Point], count: int) -> Errors:
-            return self._further([(point, sources[point.series]) for point in points], count)
+            return self.further([(point, sources[point.series]) for point in points], count)
 
-        return decide(claims, chosen_on, measure, looks=QUICK_LOOKS if self.place.quick else LOOKS)
+        return decide(claims, chosen_on, measure, looks=QUICK_LOOKS if self.place.quick else self.looks)
 
-    def _further(self, points: Sequence[tuple[Point, Source]], count: int) -> Errors:
+    def further(self, points: Sequence[tuple[Point, Source]], count: int) -> Errors:
         """So many repetitions of these points, after those of their curves."""
         sweeps: dict[str, list[tuple[Point, Source]]] = {}
         for point, source in points:

@@ -19,7 +19,7 @@ from fastldp.engine.recording import Final
 from fastldp.methods import ISRLDP, PrimalDual
 from fastldp.reproduction import allocating
 from fastldp.reproduction.choosing import tuned
-from fastldp.reproduction.claims import Claim, Point, better
+from fastldp.reproduction.claims import QUICK_LOOKS, Claim, Point, better
 from fastldp.reproduction.experiment import Experiment, Source, recipe_text, save_csv
 from fastldp.reproduction.fig1 import BASELINES, curve_claims
 from fastldp.reproduction.series import Series, ends
@@ -33,8 +33,8 @@ LOCAL = {"DP-SCAFFOLD": "DPScaffold", "DP-FedAvg": "DPFedAvg"}
 OURS, STATIC, ACCELERATED = "Algorithm 1", "Algorithm 1, static", "ISRL-DP, accelerated"
 METHODS = (OURS, *BASELINES)
 ALLOCATION = "at the same step dynamic allocation is better than static"
-# Of Okabe and Ito, whom all can tell apart; and a sign, for prints in grey.
-LOOKS = {HELD: ("#0072B2", "+"), FAILED: ("#D55E00", "−"), ALIKE: ("#DDDDDD", "="), UNDECIDED: ("#FFFFFF", "?")}
+# Colours of Okabe and Ito, which all can tell apart; and a sign, for prints in grey.
+MARKS = {HELD: ("#0072B2", "+"), FAILED: ("#D55E00", "−"), ALIKE: ("#DDDDDD", "="), UNDECIDED: ("#FFFFFF", "?")}
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,8 @@ class Readings(Experiment):
     """Figure 1's claims, under all of them."""
 
     name: ClassVar[str] = "readings"
+    # There are two hundred claims, and the more of them is undecided the longer each look takes.
+    looks: ClassVar[Sequence[int]] = (20, 40, 80, 160, 320)
 
     def run(self) -> list[Verdict]:
         claims: list[Claim] = []
@@ -111,6 +113,7 @@ class Readings(Experiment):
             sources |= {f"{reading.name}: {label}": source for label, source in found.items()}
         save_csv(self.path("-steps.csv"), ("method", "rounds", "step"), _steps(sources))
         verdicts = self.judge(claims, sources)
+        self._save_errors(readings, sources)
         self.save_figure(_drawn(verdicts, [one.name for one in readings], self.data))
         self.path("-map.md").write_text(_table(verdicts), encoding="utf-8")
         points = self._allocations()
@@ -119,6 +122,18 @@ class Readings(Experiment):
             picture.savefig(self.path(f"-allocation{ending}"), dpi=150)
         allocating.save(self.path("-allocation.csv"), points)
         return verdicts
+
+    def _save_errors(self, readings: Sequence[Reading], sources: dict[str, Source]) -> None:
+        """The errors at the largest horizon, of the repetitions that the first look was at."""
+        points = [
+            (Point(f"{reading.name}: {label}", reading.rounds[-1]), (reading.name, label))
+            for reading in readings
+            for label in (*METHODS, STATIC)
+        ]
+        count = QUICK_LOOKS[0] if self.place.quick else self.looks[0]
+        errors = self.further([(point, sources[point.series]) for point, _ in points], count)
+        rows = [(*names, at.rounds, count, errors[at].mean(), errors[at].std()) for at, names in points]
+        save_csv(self.path(".csv"), ("reading", "method", "rounds", "runs", "mean", "std"), rows)
 
     def _tuned(self, reading: Reading) -> dict[str, Source]:
         """How each method is run, with the errors of the trials that it was chosen by."""
@@ -198,7 +213,7 @@ def _drawn(verdicts: Sequence[Verdict], readings: Sequence[str], data: str) -> F
     ax = figure.subplots()
     for y, under in enumerate(words.values()):
         for x, reading in enumerate(readings):
-            colour, sign = LOOKS[under[reading]]
+            colour, sign = MARKS[under[reading]]
             ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5))
             dark = under[reading] in (HELD, FAILED)
             ax.text(x, y, sign, ha="center", va="center", color="white" if dark else "0.3", fontsize=11)
@@ -211,7 +226,7 @@ def _drawn(verdicts: Sequence[Verdict], readings: Sequence[str], data: str) -> F
     for side in ax.spines.values():
         side.set_visible(False)
     patches = [
-        Patch(facecolor=colour, edgecolor="0.6", label=f"{sign}  {word}") for word, (colour, sign) in LOOKS.items()
+        Patch(facecolor=colour, edgecolor="0.6", label=f"{sign}  {word}") for word, (colour, sign) in MARKS.items()
     ]
     figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), frameon=False)
     figure.suptitle(f"{data}: the claims of Figure 1, under each reading of its protocol")
@@ -222,6 +237,6 @@ def _table(verdicts: Sequence[Verdict]) -> str:
     """Markdown: of each claim the readings, by verdict."""
     lines = ["| claim | held under | did not hold under | no difference under | undecided |", "|---|---|---|---|---|"]
     for claim, under in _by_claim(verdicts).items():
-        cells = ["; ".join(reading for reading, word in under.items() if word == wanted) for wanted in LOOKS]
+        cells = ["; ".join(reading for reading, word in under.items() if word == wanted) for wanted in MARKS]
         lines.append(f"| {claim} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

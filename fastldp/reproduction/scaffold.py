@@ -7,6 +7,7 @@ short that there is no drift to take away; here rounds are few.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from matplotlib.patches import Patch, Rectangle
 from fastldp.reproduction.choosing import tuned
 from fastldp.reproduction.claims import Claim, Point, better
 from fastldp.reproduction.experiment import Experiment, Source, save_csv
-from fastldp.reproduction.readings import LOOKS
+from fastldp.reproduction.readings import MARKS
 from fastldp.reproduction.series import Series, ends
 from fastldp.reproduction.verdicts import ALIKE, FAILED, HELD, UNDECIDED, Verdict
 
@@ -27,6 +28,8 @@ class Scaffold(Experiment):
     """The claim that DP-SCAFFOLD is better, and its boundary."""
 
     name: ClassVar[str] = "scaffold"
+    # Each look is a sweep for every budget, partition and number of samples.
+    looks: ClassVar[Sequence[int]] = (20, 80, 320)
 
     def run(self) -> list[Verdict]:
         trials = self.sweep("scaffold-tuning", into="scaffold-tuning.h5")
@@ -56,7 +59,8 @@ class Scaffold(Experiment):
                         claims.append(better(about, f"better at ε = {epsilon:g}", first, second))
         verdicts = self.judge(claims, sources)
         self.save_figure(self._drawn(verdicts))
-        save_csv(self.path(".csv"), Verdict._fields, verdicts)
+        rows = [(one.where, one.claim, one.measured, one.word, one.ratio) for one in verdicts]
+        save_csv(self.path(".csv"), ("where", "claim", "measured", "verdict", "ratio"), rows)
         return verdicts
 
     def _drawn(self, verdicts: list[Verdict]) -> Figure:
@@ -67,7 +71,7 @@ class Scaffold(Experiment):
         ax = figure.subplots()
         for verdict in verdicts:
             x, y = columns.index(verdict.claim), rows.index(verdict.where)
-            colour, sign = LOOKS[verdict.word]
+            colour, sign = MARKS[verdict.word]
             ax.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=colour, edgecolor="white", linewidth=1.5))
             dark = verdict.word in (HELD, FAILED)
             text = sign if verdict.ratio is None or verdict.word not in (HELD, FAILED) else f"{verdict.ratio:.3g}×"
@@ -80,7 +84,7 @@ class Scaffold(Experiment):
         for side in ax.spines.values():
             side.set_visible(False)
         words = (HELD, FAILED, ALIKE, UNDECIDED)
-        patches = [Patch(facecolor=LOOKS[word][0], edgecolor="0.6", label=word) for word in words]
+        patches = [Patch(facecolor=MARKS[word][0], edgecolor="0.6", label=word) for word in words]
         figure.legend(handles=patches, loc="outside lower center", ncols=len(patches), frameon=False)
         figure.suptitle(f"{self.data}: is DP-SCAFFOLD better than DP-FedAvg, and by what factor?")
         return figure

@@ -185,7 +185,7 @@ def main() -> None:
     draws = {
         "normal": normal,
         "heavy tails: Student's t, 3 degrees of freedom": heavy,
-        "skewed: exponential": skewed,
+        "skewed: exponential, ten times as wide for every second error": skewed,
         "those of real runs": real(),
     }
     text = "\n".join([*rates(draws, chosen.families), "", *powers(normal, max(1, chosen.families // 4))])

@@ -102,6 +102,11 @@ def test_numbers_of_the_readme_are_those_of_the_pages() -> None:
     rows = re.findall(r"^\| (?:Figure|Table) \d, .*\|$", table, re.MULTILINE)
     assert readme.tally(rows) in text
     assert f"{len(rows)} claims: {readme.tally(rows)}" in reproduction
+    fold = (pages / "readings.md").read_text(encoding="utf-8").partition("<details><summary>")[2]
+    told, _, others = fold.partition("<")
+    # Of the tables below these have four columns.
+    listed = [row for row in others.splitlines() if row.startswith("| ") and row.count(" | ") == 3][1:]
+    assert told == f"{len(listed)} claims: {readme.tally(listed)}"
     rhos = [fastldp.privacy.rho_of(1.0, 1e-4, method) for method in fastldp.privacy.METHODS]
     assert f"{rhos[2] / rhos[0]:.2f} times less variance at (1, 10⁻⁴)" in text
     assert all(f"{rho:.6f}" in (pages / "promise.md").read_text(encoding="utf-8") for rho in rhos)

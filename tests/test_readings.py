@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import readme_readings
 
 import fastldp as fl
 from fastldp.cli import main
@@ -128,15 +129,15 @@ def test_the_noise_that_is_left_is_as_expected() -> None:
             seed=0,
             common_noise=True,
             record=fl.Final(),
-        ).optimality[:, -1]
+        ).distance[:, -1]
         for how in ("dynamic", "static")
     }
     mu = problem.safe_strong_convexity
     expected = allocating.gain(step, mu, rounds, allocating.eigenvalues_at_optimum(problem), 2)
-    without = fl.solve(problem, rounds=rounds, algorithm=fl.PrimalDual(step)).optimality[0, -1]
+    without = fl.solve(problem, rounds=rounds, algorithm=fl.PrimalDual(step)).distance[0, -1]
     found = allocating.measured(step, rounds, step * mu * rounds, expected, runs["dynamic"], runs["static"], without)
     assert expected < 0.6
-    assert abs(found.ratio - expected) < 5 * found.error + 0.05 * expected
+    assert abs(found.ratio - expected) < 5 * found.error
 
 
 # Maps.
@@ -218,3 +219,16 @@ def test_the_boundary_of_scaffold_is_drawn(tmp_path: Path) -> None:
     assert table.count("better at ε = 1000") == 2 * 3 * 3
     assert "| m = 40, label, K = 3 |" in table
     assert (folder / "scaffold.png").stat().st_size > 0
+
+
+def test_tables_of_the_page_are_made_of_what_a_reproduction_leaves(tmp_path: Path) -> None:
+    (tmp_path / "readings.csv").write_text(
+        "reading,method,rounds,runs,mean,std\nbase,one,8000,20,0.25,0.05\nbase,two,8000,20,0.5,0.1\n", encoding="utf-8"
+    )
+    table = readme_readings.errors(tmp_path).splitlines()
+    assert (table[0], table[2]) == ("| reading | T | one | two |", "| base | 8,000 | 0.25 ± 0.05 | 0.5 ± 0.1 |")
+    (tmp_path / "scaffold.csv").write_text(
+        "where,claim,measured,verdict,ratio\na,better at ε = 1,,no difference,1.01\nb,better at ε = 1,,held,1.5\n",
+        encoding="utf-8",
+    )
+    assert readme_readings.boundary(tmp_path).splitlines()[2] == "| at ε = 1 | 1 | 0 | 1 | 0 | 1.5 |"

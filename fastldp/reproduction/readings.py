@@ -167,10 +167,11 @@ class Readings(Experiment):
         for step in runs.parameters["step"]:
             for T in runs.parameters["rounds"]:
                 some = runs.where(step=step, rounds=T)
-                dynamic, static = (ends(some.where(allocation=how)) for how in ("dynamic", "static"))
+                # Of the mean model alone: what workers differ by is made by the last rounds.
+                dynamic, static = (ends(some.where(allocation=how), "distance") for how in ("dynamic", "static"))
                 expected = allocating.gain(step, mu, T, eigenvalues, problem.n)
                 alone = solve(problem, rounds=T, algorithm=PrimalDual(step=step), record=Final(), n_jobs=1)
-                still = float(alone.optimality[0, -1])
+                still = float(alone.distance[0, -1])
                 points.append(allocating.measured(step, T, step * mu * T, expected, dynamic, static, still))
         return points
 

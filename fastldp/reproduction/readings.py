@@ -56,8 +56,9 @@ class Reading:
         """All of the recipe."""
         document = Document(recipe_text("readings-list"), "readings-list")
         told, instead = document.values, document.small if quick else {}
-        base = Table(document, ("base",), told["base"])
-        told["base"] |= {name: base.axis(name) for name in ("local_step", "tail_step")}
+        for k, one in enumerate([told["base"], *told["reading"]]):
+            table = Table(document, ("reading", k - 1) if k else ("base",), one)
+            one |= {name: table.axis(name) for name in ("local_step", "tail_step") if name in one}
         readings = [cls(**(told["base"] | one | instead)) for one in told["reading"]]
         # In a trial its first horizons stand for those that are named.
         at = dict(zip(told["base"]["rounds"], readings[0].rounds, strict=False))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fastldp.kernels.formulas import to_slopes
 from fastldp.kernels.jit import formula, serial
-from fastldp.kernels.sampling import COINS, keep_drawn
+from fastldp.kernels.sampling import COINS, count_drawn, keep_drawn, number_drawn
 from fastldp.kernels.simd import (
     all_lanes,
     broadcast,
@@ -38,6 +38,10 @@ from fastldp.kernels.simd import (
 ROWS, TILE = 40, 200
 # So many dense rows are worked on at once: their sums hide the latency of fma, and a point is read once for all.
 AT_ONCE = 5
+# So many lines of slopes of drawn rows are on the stack at once, so many rows at most; and so many of their margins are
+# made at once, which do not wait for each other then.
+# The numbers of the rows whose margins come next are known too.
+CHOSEN, MOST_ROWS, MARGINS = 5, 88, 8
 
 Floats = NDArray[np.floating[Any]]
 Numbers = NDArray[np.number[Any]]  # floats, or narrower types that have all of the values
@@ -90,7 +94,34 @@ class Panels(NamedTuple):
     partial: Floats  # (shares, d, lanes): scratch for the sums of each lane, a row for each share of the workers
 
 
-Samples = DenseSamples | SparseSamples | Panels
+class DenseDraws(NamedTuple):
+    """Rows of which a run alone takes those that it draws, eight or sixteen in the lanes of their slopes."""
+
+    values: Floats  # (rows, d)
+    targets: Floats  # (shares · CHOSEN, lanes): of the rows at work, as are the inverse norms
+    inverse_norms: Floats
+    least_inverse_norms: Floats  # (n,)
+    firsts: NDArray[np.int64]  # (n + 1,)
+    all_targets: Floats  # (rows,)
+    all_inverse_norms: Floats  # (rows,)
+    far: bool  # whether a core has to fetch rows from beyond its own caches
+
+
+class SparseDraws(NamedTuple):
+    """The same in compressed rows."""
+
+    values: Floats  # (nonzeros,)
+    targets: Floats
+    inverse_norms: Floats
+    least_inverse_norms: Floats
+    firsts: NDArray[np.int64]
+    all_targets: Floats
+    all_inverse_norms: Floats
+    columns: NDArray[np.uint32]  # (nonzeros,)
+    starts: NDArray[np.int64]  # (rows + 1,)
+
+
+Samples = DenseSamples | SparseSamples | Panels | DenseDraws | SparseDraws
 
 
 class Scratch(NamedTuple):
@@ -144,7 +175,153 @@ def _over_panels(
         store(lane_sum(load(samples.partial, share, j)), scratch.gradient, share, j)
 
 
+def _over_draws(
+    objective: Any, samples: Any, i: Any, X: Any, row: Any, scratch: Any, share: Any, counting: Any, draw: Any
+) -> Any:
+    _sum_drawn(objective, samples, i, X, row, scratch, share, counting, draw)
+
+
 GRADIENTS |= {DenseSamples: _over_rows, SparseSamples: _over_rows, Panels: _over_panels}
+GRADIENTS |= {DenseDraws: _over_draws, SparseDraws: _over_draws}
+
+
+@formula
+def _sum_drawn(
+    objective: Any, samples: Any, i: int, X: Any, at: int, made: Any, share: int, counting: Any, draw: Any
+) -> None:
+    """The same sum over the drawn rows alone, of each coordinate in the same order: so it has the same bits.
+
+    The slopes are those of lanes of rows; margins and sums are made row by row.
+    """
+    first, d, lanes = samples.firsts[i], X.shape[1], samples.targets.shape[1]
+    size = samples.firsts[i + 1] - first
+    drawn = count_drawn(draw, i, size, share, counting)
+    count = size if drawn < 0 else drawn
+    squares = broadcast(0.0, load(X, at, 0))
+    for j in range(d):
+        x = load(X, at, j)
+        squares = fma(x, x, squares)
+        store(x * objective.unit, made.scaled, share, j)
+        store(broadcast(0.0, x), made.gradient, share, j)
+    within = objective.reach > 0 and _within(objective, samples, i, squares)
+    inside, begin = broadcast(0.0, squares), share * CHOSEN
+    slopes, rows = scratch(load(samples.targets, 0), CHOSEN), scratch(first, MOST_ROWS)
+    for done in range(0, count, CHOSEN * lanes):
+        several = min(count - done, CHOSEN * lanes)
+        lines = (several + lanes - 1) // lanes
+        for k in range(lines * lanes + MARGINS):
+            place = min(done + k, count - 1)
+            store(first + (place if drawn < 0 else number_drawn(draw, share, place)), rows, k)
+        for k in range(lines * lanes):
+            row = load(rows, k)
+            # What fills up has the limit zero.
+            inverse = load(samples.all_inverse_norms, row)
+            store(inverse if k < several else inverse * 0.0, samples.inverse_norms, begin + k // lanes, k % lanes)
+            store(load(samples.all_targets, row), samples.targets, begin + k // lanes, k % lanes)
+        _drawn_margins(samples, rows, lines * lanes, d, made.scaled, share, slopes)
+        to_slopes(objective, within, samples, begin, lines, slopes)
+        if counting:
+            inside = inside + lane_sum(_unclipped(objective, samples, begin, lines, slopes))
+        _add_drawn(samples, rows, several, d, slopes, share, made.gradient)
+    if counting:
+        store(inside, made.inside, share)
+
+
+def _drawn_margins(samples: Any, rows: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
+    """Of so many rows, to lanes of margins, one after the other."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+def _add_drawn(samples: Any, rows: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
+    """G[at, :d] += Σ of so many rows times their slopes."""
+    raise NotImplementedError("only compiled code calls this")
+
+
+@overload(_drawn_margins, inline="always")
+def _drawn_margins_by_type(samples: Any, rows: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
+    return _margins_of_sparse_draws if samples.instance_class is SparseDraws else _margins_of_dense_draws
+
+
+@overload(_add_drawn, inline="always")
+def _add_drawn_by_type(samples: Any, rows: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
+    return _add_sparse_draws if samples.instance_class is SparseDraws else _add_dense_draws
+
+
+def _margins_of_dense_draws(samples: Any, rows: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
+    lanes = margins.shape[1]
+    if samples.far:
+        for k in range(0, count, MARGINS):
+            _eight_margins(samples.values, rows, k, d, X, at, margins, lanes, True)
+    else:
+        for k in range(0, count, MARGINS):
+            _eight_margins(samples.values, rows, k, d, X, at, margins, lanes, False)
+
+
+@formula
+def _eight_margins(A: Any, rows: Any, k: int, d: int, X: Any, at: int, margins: Any, lanes: int, far: bool) -> None:
+    r0, r1, r2, r3 = load(rows, k), load(rows, k + 1), load(rows, k + 2), load(rows, k + 3)
+    r4, r5, r6, r7 = load(rows, k + 4), load(rows, k + 5), load(rows, k + 6), load(rows, k + 7)
+    m0 = m1 = m2 = m3 = m4 = m5 = m6 = m7 = broadcast(0.0, load(X, at, 0))
+    for j in range(d):
+        x = load(X, at, j)
+        if far:
+            # The next eight rows are on their way from memory: a line of each in turns.
+            prefetch(1, x, A, load(rows, k + MARGINS + j % MARGINS), j // MARGINS)
+        m0, m1 = fma(load(A, r0, j), x, m0), fma(load(A, r1, j), x, m1)
+        m2, m3 = fma(load(A, r2, j), x, m2), fma(load(A, r3, j), x, m3)
+        m4, m5 = fma(load(A, r4, j), x, m4), fma(load(A, r5, j), x, m5)
+        m6, m7 = fma(load(A, r6, j), x, m6), fma(load(A, r7, j), x, m7)
+    line, lane = k // lanes, k % lanes
+    store(m0, margins, line, lane)
+    store(m1, margins, line, lane + 1)
+    store(m2, margins, line, lane + 2)
+    store(m3, margins, line, lane + 3)
+    store(m4, margins, line, lane + 4)
+    store(m5, margins, line, lane + 5)
+    store(m6, margins, line, lane + 6)
+    store(m7, margins, line, lane + 7)
+
+
+def _add_dense_draws(samples: Any, rows: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
+    fives, lanes = count - count % AT_ONCE, slopes.shape[1]
+    for k in range(0, fives, AT_ONCE):
+        _add_five_draws(samples.values, rows, k, d, slopes, at, G, lanes)
+    for k in range(fives, count):
+        s, row = load(slopes, k // lanes, k % lanes), load(rows, k)
+        for j in range(d):
+            store(fma(load(samples.values, row, j), s, load(G, at, j)), G, at, j)
+
+
+@formula
+def _add_five_draws(A: Any, rows: Any, k: int, d: int, slopes: Any, at: int, G: Any, lanes: int) -> None:
+    r0, r1, r2, r3, r4 = load(rows, k), load(rows, k + 1), load(rows, k + 2), load(rows, k + 3), load(rows, k + 4)
+    s0, s1 = load(slopes, k // lanes, k % lanes), load(slopes, (k + 1) // lanes, (k + 1) % lanes)
+    s2, s3 = load(slopes, (k + 2) // lanes, (k + 2) % lanes), load(slopes, (k + 3) // lanes, (k + 3) % lanes)
+    s4 = load(slopes, (k + 4) // lanes, (k + 4) % lanes)
+    for j in range(d):  # coordinates lie side by side: LLVM puts them in lanes
+        g = fma(load(A, r0, j), s0, load(G, at, j))
+        g = fma(load(A, r1, j), s1, g)
+        g = fma(load(A, r2, j), s2, g)
+        g = fma(load(A, r3, j), s3, g)
+        store(fma(load(A, r4, j), s4, g), G, at, j)
+
+
+def _margins_of_sparse_draws(samples: Any, rows: Any, count: Any, d: Any, X: Any, at: Any, margins: Any) -> Any:
+    lanes = margins.shape[1]
+    for k in range(count):
+        row, margin = load(rows, k), broadcast(0.0, load(X, at, 0))
+        for e in range(load(samples.starts, row), load(samples.starts, row + 1)):
+            margin = fma(load(samples.values, e), load(X, at, load(samples.columns, e)), margin)
+        store(margin, margins, k // lanes, k % lanes)
+
+
+def _add_sparse_draws(samples: Any, rows: Any, count: Any, d: Any, slopes: Any, at: Any, G: Any) -> Any:
+    lanes = slopes.shape[1]
+    for k in range(count):
+        row, s = load(rows, k), load(slopes, k // lanes, k % lanes)
+        for e in range(load(samples.starts, row), load(samples.starts, row + 1)):
+            column = load(samples.columns, e)
+            store(fma(load(samples.values, e), s, load(G, at, column)), G, at, column)
 
 
 @formula

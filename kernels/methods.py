@@ -14,6 +14,7 @@ from numba import typeof, types
 from numba.extending import models, overload, register_model
 from numpy.typing import NDArray
 
+from fastldp.kernels.attendance import Attendance
 from fastldp.kernels.calling import Piece, Placed, call, found, likeness, once
 from fastldp.kernels.formulas import Formulas, Objective, is_ours, tuple_of
 from fastldp.kernels.jit import formula, own_formula
@@ -39,8 +40,9 @@ class Method(NamedTuple):
     paces: Floats  # (rounds of the call + 1, lanes): what steps are multiplied by; 1 where none adapts
     unit: Floats  # (1, lanes): what variances are in the square of, see `Release`
     l2: Floats  # (1, lanes)
-    shares: Floats  # (n, lanes): n wᵢ
+    shares: Floats  # (n, lanes): n wᵢ; where not all take part, of those who do
     links: Links  # between workers, where no server is
+    attendance: Attendance  # who takes part in a round, where not all do
 
 
 class State(NamedTuple):
@@ -94,6 +96,8 @@ COMMON = {
     "shares": "method.shares",
     "objective": "objective",
     "links": "method.links",
+    "parts": "method.attendance.parts",
+    "all_shares": "method.attendance.shares",
 }
 
 

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import prange, typeof, types
 
+from fastldp.kernels.attendance import anybody, attend, bring_back, everybody, keep, serve_nobody, unsay, weigh
 from fastldp.kernels.barrier import await_end, claim, end_round, finish
 from fastldp.kernels.calling import Piece, Placed, call, found, likeness, once
 from fastldp.kernels.clipping import Clipping, adapt, adapt_early, count_early, release_count
 from fastldp.kernels.formulas import Objective, row_of
-from fastldp.kernels.jit import parallel, piece, serial
+from fastldp.kernels.jit import formula, parallel, piece, serial
 from fastldp.kernels.methods import AIM, MESSAGE, RECEIVE, SERVE, START, TAKE, TELL, Method, State, act
 from fastldp.kernels.metrics import measure
 from fastldp.kernels.mixing import toss
@@ -52,6 +53,8 @@ class Calls(NamedTuple):
     measure: int = 0
     coins: int = 0  # 0 where the server has no public number
     toss: int = 0  # 0 where no link between workers is ever missing
+    attend: int = 0  # 0 where all workers take part, as is the one that follows
+    hear: int = 0
     tally: int = 0  # 0 where no run adapts its threshold, as are those that follow
     adapt: int = 0
     count_early: int = 0
@@ -86,7 +89,7 @@ def replaying(laid: tuple[Any, ...]) -> dict[str, Piece]:
     return once((replaying, likeness(laid)), made)
 
 
-def pieces_of(laid: tuple[Any, ...], *, coins: bool, tosses: bool, adaptive: bool) -> dict[str, Piece]:
+def pieces_of(laid: tuple[Any, ...], *, coins: bool, tosses: bool, attending: bool, adaptive: bool) -> dict[str, Piece]:
     """What is compiled for blocks like this, whatever the method, and what flips coins or counts if there is any."""
 
     def made() -> dict[str, Piece]:
@@ -95,12 +98,13 @@ def pieces_of(laid: tuple[Any, ...], *, coins: bool, tosses: bool, adaptive: boo
         texts = {"gradient": (sum_gradients, 7), "release": (release, 6), "visit": (_visit, 7), "serve": (_serve, 4)}
         texts |= {"measure": (_measure, 3)} | ({"coins": (flip, 2)} if coins else {})
         texts |= {"toss": (toss, 2)} if tosses else {}
+        texts |= {"attend": (attend, 2), "hear": (_hear, 5)} if attending else {}
         if adaptive:
             texts |= {"tally": (release_count, 5), "adapt": (adapt, 3)}
             texts |= {"count_early": (count_early, 7), "adapt_early": (adapt_early, 4)}
         return {name: Piece(text, placed, *[number] * count) for name, (text, count) in texts.items()}
 
-    return once((_visit, likeness(laid), coins, tosses, adaptive), made)
+    return once((_visit, likeness(laid), coins, tosses, attending, adaptive), made)
 
 
 def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int, end: int, share: int) -> None:
@@ -108,11 +112,19 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
     method, state, _, _, _, seen, _, calls, clipping = found(placed, place)[:9]
     now, steps = t - first, method.local_steps
     counting = calls.tally != 0 and clipping.counted[now] != 0
+    who = method.attendance
+    choosing = calls.attend != 0 and not who.secret
     for i in range(worker, end):
         if t > begin:
-            act(method, RECEIVE, place, i, 0, now - 1, t - 1, share)
+            _receive(calls, place, i, now - 1, t - 1, share)
         if state.checked.shape[0] > 1 and (t + i) % LOOKED_AT == 0:
             note_failures(t - 1, state.checked, i, state.failed)
+        if choosing and not anybody(who, t, i):
+            if i == seen.worker:
+                unsay(who, seen.messages, t, i, now * steps, steps)
+            continue
+        if choosing and not everybody(who, t, i):
+            keep(who, state.workers, i, share)
         act(method, START, place, i, 0, now, t, share)
         for k in range(steps):
             row = min(i, state.points.shape[0] - 1)
@@ -130,6 +142,30 @@ def _visit(placed: Any, place: int, t: int, begin: int, first: int, worker: int,
                 sent = state.scaled if method.does & MESSAGE else state.gradient
                 for j in range(state.points.shape[1]):
                     store(load(sent, share, j), seen.messages, now * steps + k, j)
+        if choosing and not everybody(who, t, i):
+            bring_back(who, state.workers, t, i, share)
+            if i == seen.worker:
+                unsay(who, seen.messages, t, i, now * steps, steps)
+
+
+def _hear(placed: Any, place: int, i: int, now: int, t: int, share: int) -> None:
+    """What worker i does after the server's step of round t, if it has taken part."""
+    method, state = found(placed, place)[:2]
+    who = method.attendance
+    if who.secret or everybody(who, t, i):
+        act(method, RECEIVE, place, i, 0, now, t, share)
+    elif anybody(who, t, i):
+        keep(who, state.workers, i, share)
+        act(method, RECEIVE, place, i, 0, now, t, share)
+        bring_back(who, state.workers, t, i, share)
+
+
+@formula
+def _receive(calls: Any, place: int, i: int, now: int, t: int, share: int) -> None:
+    if calls.attend != 0:
+        call(calls.hear, (place, i, now, t, share))
+    else:
+        act(calls, RECEIVE, place, i, 0, now, t, share)
 
 
 def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
@@ -139,7 +175,13 @@ def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
         call(calls.coins, (place, t))
     if calls.toss != 0:
         call(calls.toss, (place, t))
-    act(method, SERVE, place, 0, 0, t - first, t, 0)
+    who = method.attendance
+    if calls.attend != 0 and not who.secret:
+        some = weigh(who, method.shares, state.server, t)
+        act(method, SERVE, place, 0, 0, t - first, t, 0)
+        serve_nobody(who, state.server, some)
+    else:
+        act(method, SERVE, place, 0, 0, t - first, t, 0)
     if state.checked.shape[0] == 1:
         note_failures(t, state.checked, 0, state.failed)
     if calls.adapt != 0:
@@ -149,6 +191,8 @@ def _serve(placed: Any, place: int, t: int, first: int, end: int) -> None:
         for j in range(state.sent.shape[1]):
             store(load(state.sent, 0, j), seen.broadcasts, t - first, j)
     if t + 1 < end:
+        if calls.attend != 0:
+            call(calls.attend, (place, t + 1))
         act(method, AIM, place, 0, 0, t + 1 - first, t + 1, 0)
 
 
@@ -175,7 +219,7 @@ def _take_part(k: int, begin: int, end: int, first: int, cuts: Any, barrier: Any
                     end_round(barrier, t - first)
         await_end(barrier, t - first)
     for i in range(cuts[k], cuts[k + 1]):
-        act(calls, RECEIVE, place, i, 0, end - 1 - first, end - 1, k)
+        _receive(calls, place, i, end - 1 - first, end - 1, k)
 
 
 @serial
@@ -184,6 +228,8 @@ def run_serial(ends: Any, cuts: Any, barrier: Any, place: int, calls: Calls) -> 
     first = ends[0] + 1
     for k in range(ends.size - 1):
         begin, end = ends[k] + 1, ends[k + 1] + 1
+        if calls.attend != 0:
+            call(calls.attend, (place, begin))
         act(calls, AIM, place, 0, 0, begin - first, begin, 0)
         _take_part(np.int64(0), begin, end, first, cuts, barrier, place, calls)
         call(calls.measure, (place, k, end - 1))
@@ -193,6 +239,8 @@ def run_serial(ends: Any, cuts: Any, barrier: Any, place: int, calls: Calls) -> 
 def run_parallel(ends: Any, cuts: Any, barrier: Any, place: int, calls: Calls) -> None:
     """One stretch on Numba's threads, with the same bits: share k has the workers from cuts[k] on."""
     first, last = ends[0] + 1, ends[1] + 1
+    if calls.attend != 0:
+        call(calls.attend, (place, first))
     act(calls, AIM, place, 0, 0, 0, first, 0)
     for k in prange(cuts.size - 1):
         _take_part(np.int64(k), first, last, first, cuts, barrier, place, calls)

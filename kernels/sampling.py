@@ -30,6 +30,7 @@ from fastldp.kernels.simd import (
 )
 
 Words = NDArray[np.uint32]
+Floats = NDArray[np.floating[Any]]
 
 # The coins of a block of the cipher.
 COINS = 16
@@ -49,6 +50,7 @@ class Drawn(NamedTuple):
     keys: Words  # (8, lanes)
     limits: Words  # (1, lanes): of the coins of samples that are drawn
     first: int  # the number of the block's first worker
+    there: Floats  # (2, n, lanes): 0 of workers that draw none in even or odd rounds; nothing where all take part
 
 
 class DrawnAlone(NamedTuple):
@@ -57,6 +59,7 @@ class DrawnAlone(NamedTuple):
     keys: Words  # (8, blocks): the same in all lanes
     limits: Words  # (1,)
     first: int
+    there: Floats  # (2, n)
     rows: NDArray[np.int64]  # (shares, rows of a worker + 1, at most): scratch for the numbers of those that are drawn
 
 
@@ -89,6 +92,10 @@ def _keep_drawn(draw: Any, i: Any, begin: Any, count: Any, coins: Any, slopes: A
             _flip(limits, drawing, at // COINS, t, i, k, coins)
         drawn = load_as(limits, coins, at % COINS) <= limits
         store(select(drawn, load(slopes, at - begin), zero), slopes, at - begin)
+    if drawing.there.shape[0] > 0:
+        there = load(drawing.there, t & 1, i)
+        for at in range(count):
+            store(select(there > 0.0, load(slopes, at), zero), slopes, at)
 
 
 @piece
@@ -137,6 +144,8 @@ def _number_drawn(draw: Any, share: Any, at: Any) -> Any:
 def _draw_rows(drawing: Any, t: int, i: int, k: int, size: int, share: int) -> int:
     """How many of worker i's samples are drawn for release k of round t; rows[share] begins with their numbers."""
     keep_apart()
+    if drawing.there.shape[0] > 0 and load(drawing.there, t & 1, i) == 0.0:
+        return 0
     like, limit = load(drawing.keys, 0), load(drawing.limits, 0)
     coins = scratch(like, COINS)
     key, blocks = load_key(like, drawing.keys), drawing.keys.shape[1]

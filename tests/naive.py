@@ -588,14 +588,28 @@ class Adaptive:
 
 
 class Sampled(NamedTuple):
-    """Poisson sampling: a release is of samples each drawn with probability q = limit/2³², clipped as given."""
+    """Poisson sampling: a release is of samples each drawn with probability q = limit/2³², clipped as given.
 
-    limit: int
+    And a worker takes part in a round with probability r = workers/2³². Who does not sends nothing; in secret, noise
+    alone, as of no sample drawn, and releases are divided by r too.
+    """
+
+    limit: int = 2**32
     clip: float | Adaptive = math.inf
+    workers: int = 2**32
+    secret: bool = False
+
+    def takes_part(self, seed: int, repetition: int, worker: int, round_: int) -> bool:
+        """By the worker's coin; before the first round all do."""
+        key = derived_key(seed, repetition, b"fastldp takes v1")
+        coin = chacha20_block(key, (worker // 16, round_, 0, 0))[worker % 16]
+        return round_ <= 0 or coin < self.workers
 
     def drawn(self, at: Address, size: int) -> list[int]:
         """The numbers of a worker's samples whose coins are below the limit."""
         key = derived_key(at.seed, at.repetition, b"fastldp draws v1")
+        if self.secret and not self.takes_part(*at[:4]):
+            return []
         address = at.round_, at.worker, at.purpose
         coins = [word for block in range(-(-size // 16)) for word in chacha20_block(key, (block, *address))]
         return [number for number in range(size) if coins[number] < self.limit]
@@ -609,6 +623,14 @@ def derived_key(seed: int, repetition: int, what: bytes) -> list[int]:
     own = b"".join(word.to_bytes(4, "little") for word in key_of(seed, repetition))
     digest = hashlib.blake2b(own, digest_size=32, person=what).digest()
     return [int.from_bytes(digest[4 * i : 4 * i + 4], "little") for i in range(8)]
+
+
+def participants(clip: Clip, seed: int, repetition: int, round_: int, n: int, least: int = 1) -> list[int]:
+    """The workers that send something in a round: none, where they are fewer than that."""
+    if not isinstance(clip, Sampled) or clip.secret:
+        return list(range(n))
+    found = [i for i in range(n) if clip.takes_part(seed, repetition, i, round_)]
+    return found if len(found) >= least else []
 
 
 def pace(clip: Clip, round_: int) -> float:
@@ -641,9 +663,11 @@ def released_gradient(
     """
     if isinstance(clip, Sampled):
         drawn = clip.drawn(at, len(shard[1]))
-        weight = weight * len(drawn) / (clip.limit / 2**32 * len(shard[1]))
-        # Of no sample the mean is no number, and the sum is zero.
-        shard = (shard[0][drawn], shard[1][drawn]) if drawn else (np.zeros((1, at.d)), np.ones(1))
+        rate = clip.limit / 2**32 * (clip.workers / 2**32 if clip.secret else 1.0)
+        weight = weight * len(drawn) / (rate * len(shard[1]))
+        # Of no sample the mean is no number, and the sum is zero, as the weight is.
+        drawn = drawn or [0]
+        shard = shard[0][drawn], shard[1][drawn]
         return released_gradient(loss, shard, x, weight, sigma, at, gridded, clip.clip)
     # A warm start's round 0 comes after the counts before the first round.
     C, in_units_of = (clip.threshold(max(at.round_, 1)),) * 2 if isinstance(clip, Adaptive) else (clip, 1.0)
@@ -685,7 +709,8 @@ def primal_dual(
     """Algorithm 1 with the deviations ξ_{i,t} as (n, T); `rounds` stops before the horizon T.
 
     x0 is x¹, one for all or one a worker. The l2 term is added after the release: it knows no data. Where workers are
-    weighted, the block of worker i in the gradient of the stacked f is w_i∇f_i(x_i).
+    weighted, the block of worker i in the gradient of the stacked f is w_i∇f_i(x_i). Who is absent stays as it was, and
+    the mean is that of the participants.
     """
     n, d, w = len(shards), x0.shape[-1], weights_of(shards, weighting)
     T = deviations.shape[1] if rounds is None else rounds
@@ -695,12 +720,14 @@ def primal_dual(
     base = step
     for t in range(T):
         step = base * pace(clip, t + 1)
-        for i in range(n):
+        here = participants(clip, seed, repetition, t + 1, n, least=2)
+        x[t + 1], dual[t + 1], mean[t] = x[t], dual[t], mean[t - 1]
+        for i in here:
             at = Address(seed, repetition, i, t + 1, d)
             h = released_gradient(loss, shards[i], x[t, i], w[i], float(deviations[i, t]), at, gridded, clip)
             messages[t, i] = x[t, i] - step * (h + w[i] * l2 * x[t, i] + dual[t, i])
-        mean[t] = sum(messages[t]) / n
-        for i in range(n):
+        mean[t] = sum(messages[t, i] for i in here) / len(here) if here else mean[t]
+        for i in here:
             dual[t + 1, i] = dual[t, i] + messages[t, i] - mean[t]
             z = messages[t, i] - step * (messages[t, i] - mean[t])
             x[t + 1, i] = g.prox(z, step / n)
@@ -854,14 +881,15 @@ def fedavg(
     base = step
     for t in range(rounds):
         step = base * pace(clip, t + 1)
-        for i in range(n):
+        here = participants(clip, seed, repetition, t + 1, n)
+        for i in here:
             y = x[t]
             for k in range(local_steps):
                 at = Address(seed, repetition, i, t + 1, d, k)
                 h = released_gradient(loss, shards[i], y, 1.0, float(deviations[i]), at, gridded, clip)
                 y = y - step * (h + l2 * y)
             local[t, i] = y
-        x[t + 1] = x[t] + server_step * sum(w[i] * (local[t, i] - x[t]) for i in range(n))
+        x[t + 1] = x[t] + server_step * sum(w[i] * (local[t, i] - x[t]) for i in here) / (sum(w[i] for i in here) or 1)
     return Averaging(x, local)
 
 
@@ -897,15 +925,19 @@ def fedexp(
     noise = sum(float(w[i]) * local_steps * step**2 * d * float(deviations[i]) ** 2 for i in range(n))
     for t in range(rounds):
         scale = unit(clip, t + 1)
-        for i in range(n):
+        here = participants(clip, seed, repetition, t + 1, n)
+        for i in here:
             y = x[t]
             for k in range(local_steps):
                 at = Address(seed, repetition, i, t + 1, d, k)
                 h = released_gradient(loss, shards[i], y, 1, float(deviations[i]), at, gridded, clip)
                 y = y - step * (h + l2 * y)
             local[t, i] = y
-        moves = local[t] - x[t]
-        x[t + 1] = x[t] + extrapolation(moves, noise * scale**2, w) * sum(w[i] * moves[i] for i in range(n))
+        x[t + 1] = x[t]
+        if here:
+            moves, counting = local[t, here] - x[t], w[here] / sum(w[here])
+            mean = sum(counting[i] * moves[i] for i in range(len(here)))
+            x[t + 1] = x[t] + extrapolation(moves, noise * scale**2, counting) * mean
     return Averaging(x, local)
 
 
@@ -955,13 +987,15 @@ def scaffold(
     base = step
     for t in range(rounds):
         step = base * pace(clip, t + 1)
-        for i in range(n):
+        here = participants(clip, seed, repetition, t + 1, n)
+        control[t + 1] = control[t]
+        for i in here:
             y = x[t]
             for k in range(K):
                 y = y - step * (noisy_gradient(i, t + 1, k, y) - control[t, i] + server_control[t])
             local[t, i] = y
             control[t + 1, i] = control[t, i] - server_control[t] + (x[t] - y) / (K * step)
-        x[t + 1] = x[t] + server_step * sum(w[i] * (local[t, i] - x[t]) for i in range(n))
+        x[t + 1] = x[t] + server_step * sum(w[i] * (local[t, i] - x[t]) for i in here) / (sum(w[i] for i in here) or 1)
         server_control[t + 1] = server_control[t] + sum(w[i] * (control[t + 1, i] - control[t, i]) for i in range(n))
     return Scaffold(x, local, control, server_control)
 
@@ -995,10 +1029,12 @@ def isrl(
     base = step
     for t in range(rounds):
         step = base * pace(clip, t + 1)
-        for i in range(n):
+        here = participants(clip, seed, repetition, t + 1, n)
+        for i in here:
             at = Address(seed, repetition, i, t + 1, d)
             messages[t, i] = released_gradient(loss, shards[i], x[t], n * w[i], float(deviations[i]), at, gridded, clip)
-        x[t + 1] = g.prox(x[t] - step * (sum(messages[t]) / n + l2 * x[t]), step)
+        mean = sum(messages[t, i] for i in here) / max(1, len(here))
+        x[t + 1] = g.prox(x[t] - step * (mean + l2 * x[t]), step) if here else x[t]
     return Releases(x, messages)
 
 
@@ -1036,12 +1072,16 @@ def isrl_accelerated(
         alpha, eta = 2.0 / (t + 2), 4.0 * upsilon / ((t + 1) * (t + 2))
         pull = (1.0 - alpha) * mu + eta
         md = ((1.0 - alpha) * (mu + eta) * x[t] + alpha * pull * w) / (eta + (1.0 - alpha**2) * mu)
-        for i in range(n):
+        here = participants(clip, seed, repetition, t + 1, n)
+        for i in here:
             at = Address(seed, repetition, i, t + 1, d)
             messages[t, i] = released_gradient(
                 loss, shards[i], md, n * weights[i], float(deviations[i]), at, gridded, clip
             )
-        h = sum(messages[t]) / n + l2 * md
+        x[t + 1] = x[t]
+        if not here:
+            continue
+        h = sum(messages[t, i] for i in here) / len(here) + l2 * md
         w = g.prox((alpha * mu * md + pull * w - alpha * h) / (mu + eta), alpha / (mu + eta))
         x[t + 1] = alpha * w + (1.0 - alpha) * x[t]
     return Releases(x, messages)

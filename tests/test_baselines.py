@@ -47,29 +47,29 @@ def answers(
     """(rounds, d): the oracle's model after every round."""
     x0 = case.g.prox(np.zeros(case.problem.d), 0.0)
     clip: naive.Clip = adaptive or (np.inf if method.clip is None else method.clip)
-    common = deviations, rounds, seed, repetition
+    common, how = (deviations, rounds, seed, repetition), dict[str, Any](weighting=case.weighting)
     gridded = case.problem.dtype == "float64"
     assert not isinstance(method.step, str)
     if isinstance(method, fl.ISRLDP):
         given = case.shards, case.loss, case.l2, case.g, x0
         if method.accelerated:
             upsilon = 1 / (2 * method.step)
-            return naive.isrl_accelerated(*given, upsilon, case.l2, *common, gridded, clip).x[1:]
-        x = naive.isrl(*given, method.step, *common, gridded, clip).x
+            return naive.isrl_accelerated(*given, upsilon, case.l2, *common, gridded, clip, **how).x[1:]
+        x = naive.isrl(*given, method.step, *common, gridded, clip, **how).x
         tail = [x[: t + 2] for t in range(rounds)]
         begins = rounds - max(method.tail_average, 1)
         return np.array([naive.tail_mean(part, max(1, t + 1 - begins)) for t, part in enumerate(tail)])
     if isinstance(method, fl.DPScaffNew):
         given = case.shards, case.loss, case.l2, case.g, x0
-        return naive.scaffnew(*given, method.step, method.probability, *common, gridded, clip).x[1:]
+        return naive.scaffnew(*given, method.step, method.probability, *common, gridded, clip, **how).x[1:]
     if isinstance(method, fl.LDPFedEXP):
         given_two = case.shards, case.loss, case.l2, x0, method.step, method.local_steps
-        return naive.fedexp(*given_two, *common, gridded, clip).x[1:]
+        return naive.fedexp(*given_two, *common, gridded, clip, **how).x[1:]
     steps = method.step, method.local_steps, method.server_step
     given_local = case.shards, case.loss, case.l2, x0, *steps
     if isinstance(method, fl.DPFedAvg):
-        return naive.fedavg(*given_local, *common, gridded, clip).x[1:]
-    return naive.scaffold(*given_local, *common, gridded, clip, method.warm_start).x[1:]
+        return naive.fedavg(*given_local, *common, gridded, clip, **how).x[1:]
+    return naive.scaffold(*given_local, *common, gridded, clip, method.warm_start, **how).x[1:]
 
 
 def deviations_of(run: fl.Solution, n: int) -> Any:

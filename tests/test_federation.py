@@ -56,6 +56,7 @@ METHODS: dict[str, tuple[str, fl.Method]] = {
     "fedexp": ("zero", fl.LDPFedEXP(0.1, 3)),
     "isrl": ("l2_ball", fl.ISRLDP(0.3)),
     "isrl_sampled": ("l2_ball", fl.ISRLDP(0.3, sampling=0.4)),
+    "isrl_in_secret": ("box", fl.ISRLDP(0.3, sampling=fl.Sampling(0.5, 0.4, "secret"))),
     "fedavg_sampled_adaptive": ("zero", fl.DPFedAvg(0.1, 3, clip=fl.AdaptiveClip(), sampling=0.4)),
     "isrl_accelerated": ("l1_ball", fl.ISRLDP(0.3, accelerated=True)),
     "isrl_tail": ("box", fl.ISRLDP(0.3, tail_average=4)),

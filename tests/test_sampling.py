@@ -15,6 +15,7 @@ import fastldp as fl
 import naive
 from fastldp.engine import driving
 from fastldp.errors import ArgumentError
+from fastldp.federation import Terms
 from fastldp.kernels.chacha import SAMPLES, WORKERS, derived_keys, key_of
 
 Array = NDArray[np.float64]
@@ -28,6 +29,7 @@ BASELINES: dict[str, Any] = {
     "isrl": fl.ISRLDP(0.5),
     "isrl_accelerated": fl.ISRLDP(0.5, accelerated=True),
 }
+OF_SAMPLES = fl.Sampling(RATE)
 # Groups of sixteen coins that are full, begun, and of one sample.
 SIZES = (5, 33, 1, 16)
 
@@ -40,8 +42,15 @@ def limit(rate: float) -> int:
     return round(rate * 2**32)
 
 
-def oracle(case: cases.Case, method: Any, run: fl.Solution, repetition: int, rate: float = RATE) -> Array:
-    clip = naive.Sampled(limit(rate), np.inf if method.clip is None else method.clip)
+def oracle(
+    case: cases.Case, method: Any, run: fl.Solution, repetition: int, sampling: fl.Sampling = OF_SAMPLES
+) -> Array:
+    clip = naive.Sampled(
+        limit(sampling.samples),
+        np.inf if method.clip is None else method.clip,
+        limit(sampling.workers),
+        sampling.choice == "secret",
+    )
     if isinstance(method, fl.PrimalDual):
         deviations = np.zeros((case.problem.n, ROUNDS))
         if run.ledger is not None:
@@ -251,3 +260,131 @@ def test_a_network_takes_the_drawn_samples_alone(chunk: int, monkeypatch: pytest
     np.testing.assert_allclose(run.x[0], reference.x[-1], atol=of_networks.TOLERANCE)
     again = fl.solve(problem, of_networks.BUDGET, n_jobs=2, repetitions=2, **given)
     np.testing.assert_array_equal(again.x[0], run.x[0])
+
+
+# Workers that take part.
+
+IN_PART = [name for name in ["paper", *sorted(BASELINES)] if name != "scaffnew"]
+
+
+@cases.tiny_shards
+@pytest.mark.parametrize("repetitions", [1, 3, 20])
+@pytest.mark.parametrize("weighting", ["uniform", "rows"])
+@pytest.mark.parametrize("name", IN_PART)
+def test_rounds_of_some_workers_are_the_oracles(name: str, weighting: str, repetitions: int) -> None:
+    """Rounds that nobody takes part in are among them."""
+    method = fl.PrimalDual(0.2, "static") if name == "paper" else BASELINES[name]
+    case = cases.make("box_l1" if name == "paper" else "zero", sizes=SIZES, weighting=weighting)
+    sampling = fl.Sampling(0.6, workers=0.4)
+    given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": replace(method, sampling=sampling), "seed": SEED}
+    run = fl.solve(case.problem, BUDGET, record=fl.Every(1), repetitions=repetitions, common_noise=True, **given)
+    for k in range(repetitions):
+        expected = oracle(case, method, run, k, sampling)
+        np.testing.assert_allclose(run.means[k], expected, rtol=1e-11, atol=1e-12 * np.abs(expected).max())
+
+
+@cases.tiny_shards
+@pytest.mark.parametrize("name", ["paper", "fedavg", "isrl"])
+def test_in_secret_all_send_and_the_absent_noise_alone(name: str) -> None:
+    method = fl.PrimalDual(0.2, "static") if name == "paper" else BASELINES[name]
+    case, sampling = cases.make("zero", sizes=SIZES), fl.Sampling(0.6, 0.4, "secret")
+    given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": replace(method, sampling=sampling), "seed": SEED}
+    for repetitions in (1, 3):
+        run = fl.solve(case.problem, BUDGET, record=fl.Every(1), repetitions=repetitions, common_noise=True, **given)
+        expected = oracle(case, method, run, repetitions - 1, sampling)
+        np.testing.assert_allclose(run.means[-1], expected, rtol=1e-11, atol=1e-12 * np.abs(expected).max())
+    # Divided by what is drawn on average in all.
+    full = method.schedule(case.problem, BUDGET, ROUNDS).ledger
+    assert full is not None
+    assert run.ledger is not None
+    np.testing.assert_allclose(run.ledger.variances, full.variances / 0.24**2, rtol=1e-8)
+
+
+@cases.tiny_shards
+def test_a_network_takes_part_in_secret() -> None:
+    problem = of_networks.make(regularizer=of_networks.G, l2=0.02)
+    method = fl.ISRLDP(0.3, sampling=fl.Sampling(0.6, 0.4, "secret"))
+    given: dict[str, Any] = {"rounds": 4, "algorithm": method, "seed": SEED, "common_noise": True}
+    run = fl.solve(problem, of_networks.BUDGET, **given)
+    x0 = problem.regularizer.prox(problem.start(), 0.0)
+    deviations = of_networks.noise_of(run, problem, 4)[:, 0]
+    clip = naive.Sampled(limit(0.6), 0.8, limit(0.4), True)
+    of = of_networks.shards(), of_networks.WIDTHS, 0.02, of_networks.NAIVE_G, x0, 0.3
+    reference = naive.isrl(*of, deviations, 4, SEED, 0, clip=clip)
+    np.testing.assert_allclose(run.x[0], reference.x[-1], atol=of_networks.TOLERANCE)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.6])
+@pytest.mark.parametrize("weighting", ["uniform", "rows"])
+def test_the_papers_method_among_participants_converges(rate: float, weighting: str) -> None:
+    """To x* itself, without noise: with a nonsmooth g, workers whose data differ, and rounds of nobody."""
+    problem = cases.make("box_l1", sizes=(9, 21, 14, 6, 30), weighting=weighting, l2=0.5).problem
+    method = fl.PrimalDual(0.25, sampling=fl.Sampling(workers=rate))
+    run = fl.solve(problem, rounds=150_000, algorithm=method, repetitions=2, seed=1, record=fl.Final())
+    assert run.optimality.max() < 1e-20
+
+
+def test_scaffold_with_some_workers_converges_and_averaging_does_not() -> None:
+    problem = cases.make("zero", sizes=(9, 21, 14, 6, 30), l2=0.5).problem
+    runs = [
+        fl.solve(problem, rounds=20_000, algorithm=kind(0.1, 3, sampling=fl.Sampling(workers=0.3)), seed=1)
+        for kind in (fl.DPScaffold, fl.DPFedAvg)
+    ]
+    scaffold, averaging = (run.optimality[0, -1] for run in runs)
+    assert scaffold < 1e-20 < 1e-6 < averaging
+
+
+@pytest.mark.parametrize("name", IN_PART)
+@pytest.mark.parametrize("choice", ["public", "secret"])
+def test_bits_of_absences_depend_on_nothing_but_the_seed(
+    name: str, choice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = fl.PrimalDual(0.2, "static") if name == "paper" else BASELINES[name]
+    method = replace(method, sampling=fl.Sampling(0.5, 0.4, choice))
+    problem = cases.make("zero", sizes=(20, 30, 25, 40, 9)).problem
+    given: dict[str, Any] = {"rounds": ROUNDS, "algorithm": method, "seed": SEED}
+    given["record"] = [fl.Every(2), fl.Messages(1)]
+    many = fl.solve(problem, BUDGET, repetitions=20, n_jobs=1, **given)
+    alone = fl.solve(problem, BUDGET, n_jobs=1, **given)
+    monkeypatch.setattr(driving, "SEGMENT_NANOSECONDS", 1.0)  # a round each
+    monkeypatch.setattr(driving, "PARALLEL_WORK", 0)
+    few = fl.solve(problem, BUDGET, repetitions=3, n_jobs=2, **given)
+    for run, count in ((few, 3), (alone, 1)):
+        assert many.messages is not None
+        assert run.messages is not None
+        np.testing.assert_array_equal(many.means[:count], run.means)
+        np.testing.assert_array_equal(many.messages[:count], run.messages)
+    assert many.messages is not None
+    # Who is absent in public sends nothing.
+    assert np.isnan(many.messages).any() == (choice == "public")
+
+
+def test_as_many_take_part_as_a_binomial_says() -> None:
+    n, rounds, rate = 20, 2000, 0.2
+    problem = fl.Problem(np.ones((n, 1)), np.ones(n), workers=n, l2=1.0)
+    method = fl.ISRLDP(1e-9, sampling=fl.Sampling(workers=rate))
+    runs = [fl.solve(problem, rounds=rounds, algorithm=method, seed=2, record=fl.Messages(i)) for i in range(n)]
+    there = np.stack([~np.isnan(run.messages[0, :, 0]) for run in runs])  # type: ignore[index]
+    counts = np.bincount(there.sum(axis=0), minlength=n + 1)
+    expected = stats.binom.pmf(np.arange(n + 1), n, rate) * rounds
+    often = expected >= 5
+    observed, wanted = (
+        np.append(counts[often], counts[~often].sum()),
+        np.append(expected[often], expected[~often].sum()),
+    )
+    assert stats.chisquare(observed, wanted).pvalue > 1e-6
+    assert np.abs(np.corrcoef(there) - np.eye(n)).max() < 6 / np.sqrt(rounds)
+
+
+def test_absences_that_a_method_does_not_know_are_refused() -> None:
+    problem, some = cases.make("zero").problem, fl.Sampling(workers=0.5)
+    with pytest.raises(ArgumentError, match="DPScaffNew"):
+        fl.solve(problem, rounds=5, algorithm=fl.DPScaffNew(0.1, 0.5, sampling=some))
+    with pytest.raises(ArgumentError, match="graph"):
+        fl.solve(problem, rounds=5, algorithm=fl.PrimalDual(0.1, topology="ring", sampling=some))
+    with pytest.raises(ArgumentError, match="secret"):
+        fl.Sampling(0.5, choice="secret")
+    with pytest.raises(ArgumentError, match="secret"):
+        Terms(np.array([5, 5]), 3, BUDGET, 4, fl.ISRLDP(0.1, clip=1.0, sampling=some))
+    with pytest.raises(ArgumentError, match="audit"):
+        fl.audit(problem, BUDGET, rounds=3, algorithm=fl.ISRLDP(0.1, sampling=some))

@@ -22,9 +22,10 @@ from fastldp.engine.objective import addressed, formulas_of, objective_of, with_
 from fastldp.engine.runs import Group, Lane, groups_of, release_mode
 from fastldp.forking import parallel_kernels_run
 from fastldp.kernels import gradient, rounds
+from fastldp.kernels.attendance import Attendance
 from fastldp.kernels.barrier import barrier
 from fastldp.kernels.calling import lay, laying_of
-from fastldp.kernels.chacha import SAMPLES, derived_keys
+from fastldp.kernels.chacha import SAMPLES, WORKERS, derived_keys
 from fastldp.kernels.clipping import Clipping
 from fastldp.kernels.formulas import Objective
 from fastldp.kernels.methods import Method, State, acts_of, rows_of
@@ -33,6 +34,7 @@ from fastldp.kernels.release import LongRelease, Release, SingleRelease, Transcr
 from fastldp.kernels.sampling import BLOCKS, Drawing, Drawn, DrawnAlone, Everyone
 from fastldp.kernels.simd import aligned_zeros
 from fastldp.methods.clipping import Adapting
+from fastldp.methods.sampling import SECRET
 from fastldp.problems.composite import Composite
 from fastldp.problems.linear import Problem
 from fastldp.problems.network import with_scratch
@@ -146,6 +148,9 @@ class Block:
         if not isinstance(self.drawing, Everyone):
             own = derived_keys(self.release.keys.T, SAMPLES).T
             self.drawing.keys[...] = own[:, :1] if self.alone else own
+        if self.attending:
+            own = derived_keys(self.release.keys.T, WORKERS)
+            self.method.attendance.keys[...] = own[:1] if self.alone else own
 
     def carry_on(self, done: int, memories: Sequence[Array]) -> None:
         """Go on after round `done` with what `memories` gave of each run, in the order of the lanes."""
@@ -248,9 +253,35 @@ class Block:
             l2=self.stack(runs.problem.l2 for runs in self._kinds),
             shares=self.stack(runs.problem.shares for runs in self._kinds),
             links=links_of([runs.schedule for runs in self._kinds], self.stack, self.zeros),
+            attendance=self._attendance(),
         )
         method.try_formulas(self.program)
         return made
+
+    def _attendance(self) -> Attendance:
+        """Who takes part in a round, by the coins of each run; nothing where all do."""
+        sampling, n, d = self.program.sampling, self.problem.n, self.problem.d
+        if sampling is None or sampling.workers == 1:
+            parts = self.zeros(n)
+            parts.fill(1.0)
+            flat, scratch = np.zeros((0, n, 0), self.dtype), (self.zeros(0, 0, 0), self.zeros(0, 0))
+            no_keys = np.zeros((0, 8), dtype=np.uint32)
+            return Attendance(no_keys, 0, 0, 0, False, self.zeros(0, n), flat, parts, self.zeros(0), *scratch)
+        there, parts, runs = self.zeros(2, n), self.zeros(n), 1 if self.alone else self.lanes
+        parts.fill(1.0)  # as it stays where all send
+        return Attendance(
+            keys=np.zeros((runs, 8), dtype=np.uint32),
+            limit=sampling.worker_limit,
+            least=self.program.method.least_workers if sampling.absences else 0,
+            first=0,
+            secret=sampling.choice == SECRET,
+            there=there,
+            of_runs=there.reshape(2, n, runs),
+            parts=parts,
+            shares=self.stack(runs.problem.shares for runs in self._kinds),
+            kept=self.zeros(1, *self.state.workers.shape[:1], d),
+            served=self.zeros(*self.state.server.shape[:1], d),
+        )
 
     def code(self) -> Code:
         """What is compiled for this kind of block, or will be."""
@@ -258,12 +289,15 @@ class Block:
         with self._samples(1) as samples:
             loss = problem.loss if isinstance(problem, Problem) else None
             # Margins are in lanes of samples or of runs.
-            axes = 2 if isinstance(samples, gradient.Panels) else 1 + (0 if self.alone else len(self.lane_shape))
+            in_lanes = isinstance(samples, gradient.Panels | gradient.DenseDraws | gradient.SparseDraws)
+            axes = 2 if in_lanes else 1 + (0 if self.alone else len(self.lane_shape))
             laid = tuple(self._about(samples, self._laid, self._nothing_seen))
             formulas = formulas_of(self.objective, method.regularizer(self.program), loss, samples, axes)
         acts = acts_of(type(method), self.method, self.state, self.objective)
         tosses = self.method.links.there.shape[0] > 0
-        pieces = rounds.pieces_of(laid, coins=method.coins, tosses=tosses, adaptive=self.adaptive)
+        pieces = rounds.pieces_of(
+            laid, coins=method.coins, tosses=tosses, attending=self.attending, adaptive=self.adaptive
+        )
         return Code(formulas, {"acts": (type(method), acts)}, pieces, laying_of(laid, self._memory))
 
     def _compiled(self) -> rounds.Calls:
@@ -314,18 +348,25 @@ class Block:
             return SingleRelease(**common, normals=normals, dithers=dithers, drawn=drawn)
         return Release(**common)
 
+    @property
+    def attending(self) -> bool:
+        """Whether some workers may not take part in a round."""
+        return bool(self.method.attendance.keys.shape[0] > 0)
+
     def _drawing(self) -> Drawing:
         """How its runs draw their samples; who does so alone has all lanes of the cipher for one key."""
         sampling = self.program.sampling
-        if sampling is None:
+        if sampling is None or not sampling.draws:
             return Everyone()
+        # Who takes part in secret draws samples, and who does not draws none.
+        there = self.method.attendance.there if sampling.choice == SECRET else self.zeros(0, 0)
         keys = np.zeros((8, BLOCKS if self.alone else self.lanes), dtype=np.uint32)
         limits = np.full((1, *keys.shape[1:]), sampling.sample_limit, dtype=np.uint32)
         if not self.alone:
-            return Drawn(keys, limits, 0)
+            return Drawn(keys, limits, 0, there)
         # One more than a worker may have, filled up to whole lanes.
         rows = np.zeros((1, int(self.problem.sizes.max()) + LANES["float32"]), dtype=np.int64)
-        return DrawnAlone(keys, limits[0, :1], 0, rows)
+        return DrawnAlone(keys, limits[0, :1], 0, there, rows)
 
     def ends(self, length: int, *, at_records: bool = False, limit: int = NEVER) -> list[int]:
         """Where segments end, up to the limit: there, at the end of every run, and at least every `length` rounds.
@@ -416,7 +457,7 @@ class Block:
         self.state.points[...] = self._start
         seen = self._transcript(0, size)
         calls = self._calls
-        self._calls = calls._replace(visit=calls.count_early, serve=calls.adapt_early, does=0)
+        self._calls = calls._replace(visit=calls.count_early, serve=calls.adapt_early, does=0, attend=0)
         try:
             self._call(np.array([begin, end]), _Laid(begin, end, self.zeros(size), method, clipping), seen, threads=1)
         finally:
@@ -454,7 +495,7 @@ class Block:
         """All that a call is about."""
         release = self.release._replace(deviations=laid.deviations)
         records = rounds.Records(self._optimum, *self._records)
-        method = laid.method._replace(acts=self.method.acts)
+        method = laid.method._replace(acts=self.method.acts, attendance=self.method.attendance)
         parts = method, self.state, self.objective, samples, release, seen, records, self._calls, laid.clipping
         return rounds.Laid(*parts, self.drawing)
 
@@ -468,11 +509,20 @@ class Block:
         if isinstance(self.drawing, DrawnAlone) and self.drawing.rows.shape[0] != shares:
             rows = np.zeros((shares, *self.drawing.rows.shape[1:]), dtype=np.int64)
             self.drawing = self.drawing._replace(rows=rows)
+        attendance = self.method.attendance
+        if self.attending and attendance.kept.shape[0] != shares:
+            kept = self.zeros(shares, self.state.workers.shape[0], self.problem.d)
+            self.method = self.method._replace(attendance=attendance._replace(kept=kept))
         if self.state.gradient.shape[0] != shares:
             self.state = self.state._replace(**self.scratch(self.problem.d, shares)._asdict())
         if isinstance(self.samples, gradient.Panels) and self.samples.partial.shape[0] != shares:
             shape = shares, *self.samples.partial.shape[1:]
             self.samples = self.samples._replace(partial=aligned_zeros(shape, self.dtype))
+        if isinstance(self.samples, gradient.DenseDraws | gradient.SparseDraws):
+            lines = shares * gradient.CHOSEN
+            if self.samples.targets.shape[0] != lines:
+                both = (aligned_zeros((lines, self.samples.targets.shape[1]), self.dtype) for _ in range(2))
+                self.samples = self.samples._replace(targets=next(both), inverse_norms=next(both))
         if not isinstance(self.samples, Network):
             yield self.samples
             return

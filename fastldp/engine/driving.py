@@ -30,6 +30,7 @@ from fastldp.engine.layouts import (
     samples_in_lanes,
     samples_in_panels,
     samples_in_rows,
+    samples_to_draw,
     sums_fit,
 )
 from fastldp.engine.runs import Lane, Runs
@@ -176,8 +177,8 @@ def _laid_out(problem: Composite, jobs: Sequence[Runs], *, single: bool, runs: i
 
 def laid_out_alone(problem: Problem, whole: Problem, program: Program) -> tuple[Samples, bool]:
     """The same for a single run on a problem, or on a part of the whole problem."""
-    if program.sampling is not None:
-        return samples_in_rows(problem), False
+    if program.sampling is not None and program.sampling.draws:
+        return samples_to_draw(problem), True
     if sparse.issparse(problem.rows):
         return samples_in_rows(problem), True
     # Where shards are too small to fill panels the run rides in run lanes, alone.

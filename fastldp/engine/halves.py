@@ -75,7 +75,8 @@ class WorkerBlock(_Half):
         # With one release a round the server takes the worker's step, which is no secret.
         made = super()._method()
         does = TAKE if self.program.local_steps > 1 else 0
-        return made._replace(of_workers=made.of_workers[:, self._worker].copy(), does=does)
+        attendance = made.attendance._replace(first=self._worker.start)
+        return made._replace(of_workers=made.of_workers[:, self._worker].copy(), does=does, attendance=attendance)
 
     def _drawing(self) -> Drawing:
         made = super()._drawing()

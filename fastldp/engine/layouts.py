@@ -101,6 +101,19 @@ def _by_columns_too(samples: gradient.SparseSamples, d: int) -> gradient.SparseS
     return both
 
 
+def samples_to_draw(problem: Problem, shares: int = 1) -> gradient.DenseDraws | gradient.SparseDraws:
+    """The data for a run alone that draws its samples, with scratch for so many shares of the workers."""
+    dtype, inverse_norms = np.dtype(problem.dtype), _inverse_norms(problem)
+    scratch = [aligned_zeros((shares * gradient.CHOSEN, LANES[problem.dtype]), dtype) for _ in range(2)]
+    least = np.minimum.reduceat(inverse_norms, problem.starts[:-1])
+    rest: Any = (*scratch, least, problem.starts, problem.targets.astype(dtype, copy=False), inverse_norms)
+    if sparse.issparse(problem.rows):
+        columns, starts = problem.rows.indices.astype(np.uint32), problem.rows.indptr.astype(np.int64)
+        return gradient.SparseDraws(problem.rows.data.astype(dtype, copy=False), *rest, columns, starts)
+    values = problem.rows.astype(dtype, copy=False)
+    return gradient.DenseDraws(values, *rest, far(values.nbytes))
+
+
 def padding(problem: Problem) -> float:
     """How much larger panels are than the rows they hold."""
     lanes = LANES[problem.dtype]

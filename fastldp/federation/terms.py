@@ -132,6 +132,9 @@ class Terms:
         if not isinstance(self.name, str):
             raise ArgumentError("name", self.name, "give a text")
         keep("loss", as_loss(self.loss))
+        if isinstance(self.algorithm, Method) and self.algorithm.meets_in_part:
+            remedy = 'nobody sends nothing on purpose; give choice="secret", or samples= alone'
+            raise ArgumentError("algorithm", self.algorithm, remedy)
         if self.algorithm is None:
             keep("algorithm", planned_method() if isinstance(self.rounds, str) else PrimalDual())
         if not isinstance(self.algorithm, Method):

@@ -97,7 +97,8 @@ class Method(Extensible):
 
     - ``run.noisy[j]``: the noisy gradient that was just released,
     - ``run.n``, ``run.d``, ``run.round`` (1 in the first), ``run.local_steps``,
-    - ``run.l2`` and ``run.shares[i]``, n wᵢ,
+    - ``run.l2`` and ``run.shares[i]``, n wᵢ; where not all workers take part in a round, of those who do, so that they
+      sum to n, and 0 of the others; likewise ``run.parts[i]``, 1 where all take part,
     - ``run.public``: a whole number below 2²⁴, new in each round, that everybody knows, where `coins` is true,
     - ``run.pace``: what a planned step is to be multiplied by where clipping adapts, and 1 elsewhere,
     - ``run.unit``: what the noise is in units of: the threshold where that adapts, and 1 elsewhere.
@@ -160,6 +161,10 @@ class Method(Extensible):
     """Whether it takes the prox of g; if not, it is refused where g is not zero."""
     feasible: ClassVar[bool] = True
     """Whether gradients are taken inside the set of g alone: workers of a federation refuse other points then."""
+    in_part: ClassVar[bool] = False
+    """Whether its server's step is about those who take part, where not all workers do: `run.shares`, `run.parts`."""
+    least_workers: ClassVar[int] = 1
+    """Where fewer would take part in a round, nobody does."""
     plans: ClassVar[bool] = False
     """Whether its step may be ``"planned"``: that of noisy gradient descent."""
 
@@ -211,6 +216,17 @@ class Method(Extensible):
         return self.version + (
             EDITIONS * PLANS if planned or isinstance(getattr(self, "clip", None), AdaptiveClip) else 0
         )
+
+    @property
+    def in_kernels(self) -> Method:
+        """What workers and server do, as kernels know it."""
+        return self
+
+    @property
+    def meets_in_part(self) -> bool:
+        """Whether some workers send nothing in some rounds."""
+        sampling = getattr(self, "sampling", None)
+        return sampling is not None and sampling.absences
 
     @property
     def graph(self) -> Graph | None:
@@ -358,6 +374,7 @@ class Method(Extensible):
             unit=np.ones(runs),
             l2=np.full(runs, 0.1),
             shares=np.ones((TRIED_WORKERS, runs)),
+            parts=np.ones((TRIED_WORKERS, runs)),
             objective=tried,
         )
         before = {name: array.copy() for name, array in kept.items()}

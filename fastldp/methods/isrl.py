@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fastldp.errors import ArgumentError
-from fastldp.lanes import fma, load, mean_over_workers, prox, store
+from fastldp.lanes import fma, load, prox, store, weighted_mean
 from fastldp.methods.base import Method
 from fastldp.methods.clipping import AdaptiveClip
 from fastldp.methods.planned import PLANNED, check_prior
@@ -63,6 +63,7 @@ class ISRLDP(Method):
 
     version: ClassVar[int] = 3
     plans: ClassVar[bool] = True
+    in_part: ClassVar[bool] = True
     server: ClassVar[tuple[str, ...]] = "iterate", "answered", "model"
     begin: ClassVar[tuple[str, ...]] = "iterate", "answered"
     checkpoint: ClassVar[tuple[str, ...]] = "iterate", "answered"
@@ -119,7 +120,7 @@ class ISRLDP(Method):
         length = self.length * run.pace
         for j in range(run.d):
             w, p = load(run.iterate, 0, j), load(run.model, 0, j)
-            h = fma(run.l2, p, mean_over_workers(run.release, j))
+            h = fma(run.l2, p, weighted_mean(run.release, j, run.parts))
             store(fma(self.pull, p - w, w) - length * h, run.iterate, 0, j)
         prox(run, run.iterate, 0, length)
         for j in range(run.d):

@@ -27,6 +27,7 @@ class LocalSteps(Method):
     """What they share: workers start at the server's model x, and step by releases of their own ∇fᵢ."""
 
     proximal: ClassVar[bool] = False
+    in_part: ClassVar[bool] = True
     workers: ClassVar[tuple[str, ...]] = "Y", "control"
     server: ClassVar[tuple[str, ...]] = "model", "server_control", "sent"
     # DP-FedAvg is DP-SCAFFOLD whose control variates stay zero.
@@ -143,6 +144,14 @@ class DPScaffold(LocalSteps):
         check_prior(self.prior, planned=self.step == PLANNED)
         if not isinstance(self.warm_start, bool):
             raise ArgumentError("warm_start", self.warm_start, "give True or False")
+
+    @property
+    def in_kernels(self) -> Method:
+        if not self.meets_in_part:
+            return self
+        from fastldp.methods.in_part import DPScaffoldInPart  # a class of this one
+
+        return DPScaffoldInPart.of(self)
 
     def take(self: Any, run: Any, i: Any, k: Any) -> None:
         """y ← y − η(∇fᵢ(y) + noise − cᵢ + c); in round 0, cᵢ as the mean of K noisy gradients at x: one of them."""

@@ -185,7 +185,7 @@ class PrimalDual(Method):
     def outline(self, terms: Terms, rounds: int) -> Outline:
         problem = terms.problem
         terms.refuse_beyond_memory(rounds)
-        kernels = self._in_kernels
+        kernels = self.in_kernels
         if not terms.private:
             if not isinstance(self.allocation, str):
                 raise ArgumentError("allocation", self.allocation, "variances need a budget= to be held against")
@@ -251,13 +251,17 @@ class PrimalDual(Method):
         return Outline(program, terms.sampler_spoils(rounds), factors, complete)
 
     @property
-    def _in_kernels(self) -> PrimalDual:
-        """What workers and server do, as kernels know it: on a graph it is something else."""
-        if self.topology is None:
-            return self
-        from fastldp.methods.gossip import PrimalDualOnGraph  # a class of this one
+    def in_kernels(self) -> PrimalDual:
+        """On a graph, and where workers are absent, it is something else."""
+        if self.topology is not None:
+            from fastldp.methods.gossip import PrimalDualOnGraph  # a class of this one
 
-        return PrimalDualOnGraph.of(self)
+            return PrimalDualOnGraph.of(self)
+        if self.meets_in_part:
+            from fastldp.methods.in_part import PrimalDualInPart  # likewise
+
+            return PrimalDualInPart.of(self)
+        return self
 
     def _allocation_name(self) -> str:
         if isinstance(self.allocation, Plan):

@@ -75,6 +75,16 @@ class Sampling:
         return (self.worker_limit + 1) / (1 << BITS)
 
     @property
+    def draws(self) -> bool:
+        """Whether there are samples that a release is not of."""
+        return self.samples < 1 or self.choice == SECRET
+
+    @property
+    def absences(self) -> bool:
+        """Whether there are workers that send nothing in a round."""
+        return self.workers < 1 and self.choice == PUBLIC
+
+    @property
     def part(self) -> float:
         """The share of a worker's samples that a release is of, on average, of those that are sent."""
         return self.sample_rate * (self.worker_rate if self.choice == SECRET else 1.0)

@@ -339,7 +339,7 @@ def static_outline(method: Method, terms: Terms, rounds: int) -> Outline:
     step, prior = getattr(method, "step", np.nan), getattr(method, "prior", None)
     problem = terms.problem
     # A planned step is not known before the bound is.
-    program = Program(method, problem, rounds, 1.0 if step == PLANNED else step)
+    program = Program(method.in_kernels, problem, rounds, 1.0 if step == PLANNED else step)
     divisors, releases = program.divisors(problem), program.releases(rounds)
     terms.refuse_beyond_memory(releases)
     check_clip(program)
@@ -403,8 +403,13 @@ def check_sampling(program: Program, *, planned: bool, accounting: str = "") -> 
     """Refuse a plan, which knows full gradients only, and counts in rounds, which would need those not drawn."""
     if program.sampling is None:
         return
-    if program.sampling.workers < 1:
-        raise ArgumentError("workers", program.sampling.workers, "all workers take part in every round; leave it out")
+    method = program.method
+    if program.sampling.workers < 1 and method.graph is not None:
+        remedy = "on a graph all workers take part; leave it out, or let links fail: failures="
+        raise ArgumentError("workers", program.sampling.workers, remedy)
+    if method.meets_in_part and not method.in_part:
+        remedy = f"the server of {type(method).__name__} needs all workers in every round"
+        raise ArgumentError("workers", program.sampling.workers, f'{remedy}; choice="secret" has all of them send')
     if planned:
         remedy = "a plan is made for full gradients; give a step= and an allocation= that are not planned"
         raise ArgumentError("sampling", program.sampling, remedy)

@@ -2,8 +2,9 @@
 
 import math
 import threading
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -17,8 +18,9 @@ import sweeps
 from fastldp.cli import main
 from fastldp.engine import block, driving, layouts, recording
 from fastldp.engine.runs import Lane, Runs
-from fastldp.errors import ArgumentError, UnknownNameError
+from fastldp.errors import ArgumentError, ExtensionError, UnknownNameError
 from fastldp.kernels.chacha import key_of
+from fastldp.lanes import apart, load, prox, store
 
 BUDGET = fl.Budget(1.0, 1e-4)
 SIZES = (5, 14, 9, 7, 11, 6, 8)
@@ -467,3 +469,48 @@ def test_ledgers_say_who_sees_what() -> None:
     assert "its neighbours included" in among.statement()
     assert "no neighbour either" in among.summary()
     np.testing.assert_array_equal(server.variances, among.variances)
+
+
+@dataclass(frozen=True)
+class Diffusion(fl.Method):
+    """A step of each worker by itself, and then a mean of the neighbours: of nobody here, and in a few lines."""
+
+    step: float
+    topology: Any = None
+    workers: ClassVar[tuple[str, ...]] = ("X",)
+    mixed: ClassVar[tuple[str, ...]] = ("X",)
+    begin: ClassVar[tuple[str, ...]] = ("X",)
+    server: ClassVar[tuple[str, ...]] = ("heard",)
+    point: ClassVar[str] = "X"
+    answer: ClassVar[str] = "X"
+    sends: ClassVar[str] = "heard"
+
+    def take(self, run: Any, i: Any, k: Any) -> None:
+        for j in range(run.d):
+            x = load(run.X, i, j)
+            store(x - self.step * (load(run.noisy, j) + run.l2 * x), run.X, i, j)
+
+    def receive(self, run: Any, i: Any) -> None:
+        apart(run, run.X, i, run.next_X, i)
+        for j in range(run.d):
+            store(load(run.X, i, j) - load(run.next_X, i, j), run.next_X, i, j)
+        prox(run, run.next_X, i, self.step)
+
+    def serve(self, run: Any) -> None:
+        pass
+
+
+def test_methods_from_outside_have_graphs() -> None:
+    case, rounds = cases.make("box_l1", sizes=SIZES), 15
+    n, W = case.problem.n, naive.metropolis(len(SIZES), links("grid", len(SIZES)))
+    with pytest.raises(ExtensionError, match="serve changes nothing"):
+        fl.solve(case.problem, rounds=3, algorithm=Diffusion(0.2))
+    run = fl.solve(case.problem, BUDGET, rounds=rounds, algorithm=Diffusion(0.2, "grid"), repetitions=2, seed=4)
+    assert run.ledger is not None
+    assert "its neighbours included" in run.ledger.statement()
+    run = fl.solve(case.problem, rounds=rounds, algorithm=Diffusion(0.2, "grid"), repetitions=2)
+    x = np.zeros((n, case.problem.d))
+    for _ in range(rounds):
+        moved = [x[i] - 0.2 * naive.full_gradient(case.loss, *case.shards[i], case.l2, x[i]) for i in range(n)]
+        x = np.stack([case.g.prox(z, 0.2) for z in W @ np.stack(moved)])
+    np.testing.assert_allclose(run.workers[-1], x, rtol=1e-10, atol=1e-12)

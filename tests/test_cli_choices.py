@@ -121,6 +121,8 @@ def test_info_says_what_data_are(name: str, files: Path, capsys: pytest.CaptureF
     assert (found["rows"], found["features"]) == (40, 3)
     assert found["labels"] == {"0": int((b == 0).sum()), "1": int((b == 1).sum())}
     assert found["longest row"] == pytest.approx(np.linalg.norm(np.load("mine.npz")["A"], axis=1).max())
+    of_text = name == "mine.svm"
+    assert found["in kernels"].startswith("values in float64, columns in uint16: " if of_text else "float64: ")
 
 
 @pytest.mark.parametrize("keep", [True, False])

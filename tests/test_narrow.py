@@ -213,6 +213,44 @@ def test_only_data_beyond_a_cores_cache_are_copied_narrow(monkeypatch: pytest.Mo
     assert seen[-1] == rows.rows.nnz * (8 + 2)
 
 
+@pytest.mark.parametrize("kind", ["ones", "int8", "float32"])
+@pytest.mark.parametrize("layout", ["dense", "csr"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("beyond", [True, False])
+def test_laying_out_takes_no_more_than_is_foreseen(
+    kind: str, layout: str, dtype: str, beyond: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layouts, "far", lambda size: beyond)
+    monkeypatch.setattr(layouts, "LEAST_IN_COLUMN", 0)
+    problem = problem_of(kind, layout, dtype)
+    own = [problem.rows.data, problem.rows.indices] if layout == "csr" else [problem.rows]
+
+    def taken(samples: Any) -> int:
+        parts = [samples.values, *(getattr(samples, name) for name in ("columns", "places", "rows") if layout == "csr")]
+        return sum(part.nbytes for part in parts if not any(np.shares_memory(part, mine) for mine in own))
+
+    for lanes in (8, 16, 32):
+        samples: Any = layouts.samples_in_lanes(problem, lanes)
+        # Signs are a number a row, of which there is no more than one for every nonzero here.
+        assert taken(samples) <= layouts.bytes_beside(problem, alone=False)
+    if layout == "dense":
+        panels = layouts.samples_in_panels(problem)
+        assert taken(panels) <= layouts.bytes_beside(problem, alone=True)
+        assert panels.values.dtype != dtype or taken(panels) == layouts.bytes_beside(problem, alone=True)
+
+
+def test_it_is_said_how_data_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    ones, grey = np.ones((1000, 20)), np.full((1000, 20), 255.0)
+    assert layouts.as_kept(sparse.csr_array(ones)) == "a sign of each row, columns in uint16: 0.0480 MB"
+    assert layouts.as_kept(sparse.csr_array(grey)) == "values in float64, columns in uint16: 0.200 MB"
+    assert layouts.as_kept(grey) == "float64: 0.160 MB"
+    monkeypatch.setattr(layouts, "far", lambda size: True)
+    assert layouts.as_kept(sparse.csr_array(grey)) == "values in int16, columns in uint16: 0.0800 MB"
+    assert layouts.as_kept(grey) == "float64: 0.160 MB; for one run alone int16: 0.0400 MB"
+    assert layouts.as_kept(grey / 255 / 3) == "float64: 0.160 MB"
+    assert layouts.as_kept(grey, "float32") == "float32: 0.0800 MB; for one run alone int16: 0.0400 MB"
+
+
 def test_column_numbers_are_as_short_as_the_features_allow() -> None:
     for d, width in ((2**16, np.uint16), (2**16 + 1, np.uint32)):
         A = sparse.csr_array((np.ones(2), ([0, 1], [3, d - 1])), shape=(2, d))

@@ -12,6 +12,7 @@ from scipy import sparse
 
 import fastldp as fl
 from fastldp import archives
+from fastldp.engine.layouts import as_kept
 from fastldp.privacy.statement import SECRET
 from fastldp.solution import HEADER
 
@@ -70,4 +71,5 @@ def _of_data(data: Any, path: Path) -> dict[str, Any]:
         if several
         else {f"{kind:g}": int(count) for kind, count in zip(kinds, counts, strict=True)},
         "longest row": float(norms.max(initial=0.0)),
+        "in kernels": as_kept(A),
     } | ({"label column": "the last; --label of fastldp solve names another"} if path.suffix == ".csv" else {})

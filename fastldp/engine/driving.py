@@ -24,6 +24,7 @@ from fastldp import memory
 from fastldp.engine.block import NEVER, Block
 from fastldp.engine.layouts import (
     Samples,
+    bytes_beside,
     far,
     lanes_of,
     padding,
@@ -247,8 +248,9 @@ def _numbers_kept(program: Program) -> int:
 
 
 def _refuse_what_cannot_fit(problem: Composite, jobs: Sequence[Runs], *, lanes: int, blocks: int) -> None:
-    """The arrays of all blocks at work, and a copy of the data (not of a network's), before all else."""
+    """The arrays of all blocks at work, and what laying out data takes (not a network's), before all else."""
     numbers = max(_numbers_kept(runs.schedule.program) for runs in jobs)
     at_work = blocks * numbers * lanes * np.dtype(problem.dtype).itemsize
-    copy = 8 * problem.work if problem.lanes_of_runs else 0
-    memory.refuse_beyond("problem", at_work + copy, "use fewer cores (n_jobs=), or fewer workers")
+    single = sum(len(runs.keys) for runs in jobs) == 1
+    beside = bytes_beside(problem, alone=single) if isinstance(problem, Problem) else 0
+    memory.refuse_beyond("problem", at_work + beside, "use fewer cores (n_jobs=), or fewer workers")

@@ -131,7 +131,7 @@ def samples_in_panels(problem: Problem, shares: int = 1) -> gradient.Panels:
     counts = -(-problem.sizes // lanes)
     firsts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     panels = int(firsts[-1])
-    kept = narrowest(problem.rows, dtype) if far(panels * lanes * problem.d * dtype.itemsize) else dtype
+    kept = _type_of_panels(problem.rows, panels * lanes, dtype)
     values = aligned_zeros((panels, problem.d, lanes), kept)
     targets, norms = np.zeros((panels, lanes), dtype), np.zeros((panels, lanes), dtype)
     inverse_norms = _inverse_norms(problem)
@@ -146,6 +146,39 @@ def samples_in_panels(problem: Problem, shares: int = 1) -> gradient.Panels:
         norms[here].reshape(-1)[:size] = inverse_norms[mine]
     partial = aligned_zeros((shares, problem.d, lanes), dtype)
     return gradient.Panels(values, targets, norms, least, firsts, *_tiling(values), partial)
+
+
+def _type_of_panels(rows: NDArray[Any], count: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """In what a run alone, of this precision, keeps rows that are so many with those that fill panels up."""
+    return narrowest(rows, dtype) if far(count * rows.shape[1] * dtype.itemsize) else dtype
+
+
+def as_kept(rows: Any, dtype: str = "float64") -> str:
+    """In what types, and how many bytes, kernels have such rows before them."""
+    wide = np.dtype(dtype)
+    if sparse.issparse(rows):
+        values, signs, columns = _nonzeros(rows.tocsr(), wide)
+        entries = "a sign of each row" if signs else f"values in {values.dtype}"
+        return f"{entries}, columns in {columns.dtype}: {_shown(values.nbytes + columns.nbytes)}"
+    alone = _type_of_panels(rows, len(rows), wide)
+    kept = f"{wide}: {_shown(rows.size * wide.itemsize)}"
+    return kept if alone == wide else f"{kept}; for one run alone {alone}: {_shown(rows.size * alone.itemsize)}"
+
+
+def bytes_beside(problem: Problem, *, alone: bool) -> int:
+    """What laying out takes beside the problem's own arrays, at most: whether data are narrow is then looked at."""
+    item = np.dtype(problem.dtype).itemsize
+    if sparse.issparse(problem.rows):
+        columns = 2 if problem.d <= 2**16 else 4
+        # A copy of the values is of four bytes each, and the order by columns of three.
+        return problem.work * (4 + columns + 3)
+    if alone:
+        return int(problem.work * padding(problem) * item)
+    return problem.work * item if problem.dtype != "float64" else 0
+
+
+def _shown(size: int) -> str:
+    return f"{size / 1e6:#.3g} MB"
 
 
 def _tiling(values: NDArray[Any]) -> tuple[int, bool]:

@@ -145,6 +145,11 @@ def seconds(one: Block, end: int) -> float:
     return time.thread_time() - began
 
 
+def shown(taken: float) -> str:
+    """Seconds as µs, of three digits."""
+    return f"{float(f'{1e6 * taken:.3g}'):,g}"
+
+
 def main() -> None:
     """The table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -163,7 +168,7 @@ def main() -> None:
                     cells += ["", ""]
                     continue
                 narrow, as_floats = found
-                cells += [f"{1e6 * as_floats / runs:#.3g}", f"{1e6 * narrow / runs:#.3g} ({as_floats / narrow:.2f}×)"]
+                cells += [shown(as_floats / runs), f"{shown(narrow / runs)} ({as_floats / narrow:.2f}×)"]
             lines.append(f"| {' | '.join([data.name, shape, dtype, *cells])} |")
             print(lines[-1], flush=True)
     words = (

@@ -1,7 +1,7 @@
 """What sampled releases promise at random settings: ours beside dp-accounting, Fourier's inversion and Rényi's bound.
 
     .venv/bin/python scripts/amplifying.py             # 200 settings, twenty minutes; the first number is how many
-    .venv/bin/python scripts/amplifying.py 20 --write  # and the table between its marks in docs/sampling.md
+    .venv/bin/python scripts/amplifying.py 20 --write  # and the table between its marks in docs/amplification.md
 
 Each setting draws a rate q, deviations that differ over the rounds, rounds, local steps, δ and how many samples a
 worker has, and calibrates the noise to an ε. Then what we say δ is at that ε must be at least what Fourier's inversion
@@ -157,7 +157,7 @@ def main() -> None:
         if wrong:
             raise SystemExit(1)
     if "--write" in sys.argv:
-        write(ROOT / "docs" / "sampling.md", "amplifying", table([found for *_, found in rows]))
+        write(ROOT / "docs" / "amplification.md", "amplifying", table([found for *_, found in rows]))
 
 
 def table(rows: list[Found]) -> str:

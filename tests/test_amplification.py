@@ -190,7 +190,7 @@ def ledger_of(method: fl.Method, accounting: str = "pld", epsilon: Any = 1.0) ->
     return run.ledger
 
 
-METHODS = {
+METHODS: dict[str, Any] = {
     "static": fl.PrimalDual(0.2, "static", sampling=SAMPLING),
     "dynamic": fl.PrimalDual(0.2, sampling=SAMPLING),
     "warm": fl.DPScaffold(0.2, 3, warm_start=True, sampling=SAMPLING),
@@ -281,3 +281,16 @@ def test_others_find_a_ledger_that_promises_too_much() -> None:
     assert accounting.wrong_with(replace(ledger, sample_rate=0.22), budget)
     truly = replace(ledger, sensitivities=halved)._amplified(lower=True)
     assert accounting.wrong_with(replace(truly, sensitivities=ledger.sensitivities), budget)
+
+
+def test_the_best_noise_over_rounds_is_the_closed_form_without_sampling_and_better_with() -> None:
+    weights = 0.8 ** np.arange(11, -1, -1.0)
+    for rate, gains in ((1.0, False), (0.005, True)):
+        best = amplification.best_multipliers(weights, rate, 1.0, 1e-5)
+        closed = weights**-0.25
+        closed = closed * scale_of(Releases(rate, closed), 1.0, 1e-5)
+        assert delta_of(Releases(rate, best), 1.0) <= 1e-5
+        if gains:
+            assert weights @ best**2 < 0.98 * (weights @ closed**2)
+        else:
+            np.testing.assert_allclose(best, closed, rtol=2e-3)

@@ -6,9 +6,9 @@ number of dimensions, no easier to tell apart than
 
     P = (1 − q) N(0, s²) + q N(1, s²)    from    Q = (1 − q) N(0, s²) + q N(−1, s²),    s = ξ/c,
 
-on a line: `docs/sampling.md` is the proof. Such pairs compose: T releases are no easier to tell apart than T draws from
-their pairs, and δ(ε) = E[(1 − e^(ε − L))₊] for the sum L of the losses ln P/Q of draws from P. A worker who takes part
-in a round with probability r, as everyone can see, has a loss of 0 in the others: no amplification by that coin.
+on a line: `docs/amplification.md` is the proof. Such pairs compose: T releases are no easier to tell apart than T draws
+from their pairs, and δ(ε) = E[(1 − e^(ε − L))₊] for the sum L of the losses ln P/Q of draws from P. A worker who takes
+part in a round with probability r, as everyone can see, has a loss of 0 in the others: that coin amplifies nothing.
 
 Everything is rounded up. A loss between two points of a grid is split between them so that its e^−loss stays what it
 is on average, and (1 − αx)₊ is convex in x ("connect the dots"). Rounds whose noise is nearly the same count with the
@@ -49,6 +49,8 @@ MOST_POINTS = 2**20
 # The widest interval of integration, with 6 nodes, and the widest with 3, in deviations.
 WIDE, NARROW = 0.125, 2.0**-6
 RULES = {nodes: leggauss(nodes) for nodes in (3, 6)}
+# How often the best allocation looks for its order anew.
+TURNS = 3
 # A calibrated scale is at most this above the least.
 TOLERANCE = 1e-4
 
@@ -172,6 +174,71 @@ def _least(excess: Callable[[float], float], start: float, tolerance: float, ask
             high, above = x, value
             below /= 2
     return high
+
+
+def best_multipliers(weights: Array, rate: float, epsilon: float, delta: float) -> Array:
+    """s of rounds that keep (ε, δ) with about the least Σ wₜ sₜ², where samples are drawn with this probability.
+
+    Theorem 1 weighs its rounds by q_t = (1 − γ min{μ_f, 1})^{T−t}; without sampling the best is its sₜ² ∝ 1/√wₜ. At
+    one order λ of Rényi's, what rounds spend adds up: with p = 1/s² the best has wₜ = ν p² Λ′(p), Λ(p) = ln E e^(λ
+    loss), for some ν. The order is that of the promise, found in turns, and the scale is calibrated in the end.
+
+    Parameters
+    ----------
+    weights : array of shape (T,)
+        w, positive.
+    rate : float
+        q.
+    epsilon : float
+        ε of all rounds together.
+    delta : float
+        δ.
+
+    Returns
+    -------
+    array of shape (T,)
+        s of the rounds.
+
+    Examples
+    --------
+    >>> even, falling = np.ones(2), np.array([0.25, 1.0])
+    >>> bool(np.ptp(best_multipliers(even, 0.1, 1.0, 1e-5)) < 1e-6)
+    True
+    >>> ratio = np.divide(*best_multipliers(falling, 1.0, 1.0, 1e-5))
+    >>> round(float(ratio), 2)  # 4 to the power of 1/4
+    1.41
+    """
+    shape = np.asarray(weights, dtype=np.float64) ** -0.25
+    for _ in range(TURNS):
+        releases = Releases(rate, shape)
+        multipliers = shape * scale_of(releases, epsilon, delta)
+        classes = _classes(releases._replace(multipliers=multipliers), FEW_CLASSES)
+        order = _order(classes, epsilon)
+        precisions = np.geomspace(0.1 / np.max(multipliers) ** 2, 10 / np.min(multipliers) ** 2, 200)
+        precisions = precisions[precisions < 1 / LEAST_MULTIPLIER**2]
+        spends = np.array([_log_moment(1 / math.sqrt(one), rate, order) for one in precisions])
+        # d Λ / d ln p is p Λ′, and p² Λ′ rises.
+        slope = np.maximum.accumulate(precisions * np.gradient(spends, np.log(precisions)))
+        log_slope, log_weights, log_precisions = np.log(slope), np.log(weights), np.log(precisions)
+
+        def precisions_at(log_nu: float, known: Array = log_slope, of: Array = log_precisions) -> Array:
+            return np.asarray(np.interp(np.log(weights) - log_nu, known, of))
+
+        spent = float(np.sum(np.interp(-2 * np.log(multipliers), log_precisions, spends)))
+
+        def excess(log_nu: float, known: Array = spends, at: Array = log_precisions, all_in: float = spent) -> float:
+            return float(np.sum(np.interp(precisions_at(log_nu), at, known))) - all_in
+
+        nu = brentq(excess, log_weights.min() - log_slope[-1], log_weights.max() - log_slope[0])
+        shape = np.exp(-precisions_at(nu) / 2)
+    return np.asarray(shape * scale_of(Releases(rate, shape), epsilon, delta))
+
+
+def _log_moment(s: float, rate: float, order: float) -> float:
+    """ln E e^(λ loss) of one release, to some digits."""
+    z = np.linspace(-9 * s, 1 + min(2 * order, 30 * s) + 9 * s, 1500)
+    p, q = _logs(z, s, rate)
+    return float(np.logaddexp.reduce(_log_normal(z, s) + p + order * (p - q))) + math.log(z[1] - z[0])
 
 
 class Spending(NamedTuple):

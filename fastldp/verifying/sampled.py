@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -44,7 +45,7 @@ def delta_by_inversion(releases: Releases, epsilon: float) -> tuple[float, float
     laws = [_law(1 / math.sqrt(one), releases.rate) for one in precisions.tolist()]
     first = _law(float(releases.multipliers[0]), releases.rate)
 
-    def log_moment(w: NDArray[np.complex128]) -> NDArray[np.complex128]:
+    def log_moment(w: NDArray[np.complexfloating[Any, Any]]) -> NDArray[np.complex128]:
         total = np.zeros(w.shape, dtype=np.complex128)
         for (losses, log_mass), count in zip(laws, counts.tolist(), strict=True):
             exponents = np.multiply.outer(w, losses) + log_mass

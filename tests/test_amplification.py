@@ -194,6 +194,9 @@ METHODS: dict[str, Any] = {
     "static": fl.PrimalDual(0.2, "static", sampling=SAMPLING),
     "dynamic": fl.PrimalDual(0.2, sampling=SAMPLING),
     "warm": fl.DPScaffold(0.2, 3, warm_start=True, sampling=SAMPLING),
+    "in part": fl.DPFedAvg(0.2, 2, sampling=fl.Sampling(0.2, 0.5)),
+    "in part, warm": fl.DPScaffold(0.2, 2, warm_start=True, sampling=fl.Sampling(0.2, 0.5)),
+    "in secret": fl.ISRLDP(0.2, sampling=fl.Sampling(0.2, 0.5, "secret")),
 }
 
 
@@ -205,12 +208,17 @@ def test_ledgers_of_sampled_runs_keep_what_they_promise(name: str) -> None:
     assert ledger.amplified
     assert np.max(ledger.total_epsilon) <= 1
     assert ledger.total_delta <= 1e-4
-    local, early = (3, 3) if name == "warm" else (1, 0)
-    bound = 1.0 if name == "warm" else 1.0 / made.n  # PrimalDual releases ∇fᵢ/n
+    sampling, local = method.sampling, getattr(method, "local_steps", 1)
+    early = local if getattr(method, "warm_start", False) else 0
+    bound = made.gradient_bound / (made.n if isinstance(method, fl.PrimalDual) else 1)  # that releases ∇fᵢ/n
     for i, size in enumerate(made.sizes.tolist()):
-        moved = made.gradient_bound * bound / (SAMPLING.sample_rate * size)
+        # What is drawn on average of a message that is sent.
+        moved = bound / (size * sampling.sample_rate * (sampling.worker_rate if sampling.choice == "secret" else 1))
         deviations = np.sqrt(np.broadcast_to(ledger.variances, (made.n, local * ROUNDS + early))[i])
-        delta, off = delta_by_inversion(Releases(SAMPLING.sample_rate, deviations / moved), 1.0)
+        of_rounds = deviations[early::local] / moved
+        delta, off = delta_by_inversion(
+            Releases(sampling.sample_rate, of_rounds, sampling.worker_rate, local, early), 1.0
+        )
         assert off < 1e-3 * delta
         assert 1e-4 * math.exp(-LOOSE_CLASSES) <= delta <= 1e-4 * (1 + 1e-6)
 

@@ -31,7 +31,7 @@ class Sampling:
     choice : str
         Who knows which workers these are. ``"public"``: everybody, by coins that all have; who does not take part sends
         nothing, and works nothing. ``"secret"``: only each worker, of itself; who does not take part releases noise
-        alone, so that no message tells.
+        alone, which tells who knows the other samples all the same: nothing is amplified by it.
 
     Examples
     --------

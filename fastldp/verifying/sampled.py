@@ -47,10 +47,8 @@ def delta_by_inversion(releases: Releases, epsilon: float) -> tuple[float, float
 
     def log_moment(w: NDArray[np.complexfloating[Any, Any]]) -> NDArray[np.complex128]:
         total = np.zeros(w.shape, dtype=np.complex128)
-        for (losses, log_mass), count in zip(laws, counts.tolist(), strict=True):
-            exponents = np.multiply.outer(w, losses) + log_mass
-            top = exponents.real.max(axis=-1)
-            of_release = np.log(np.sum(np.exp(exponents - top[:, None]), axis=-1)) + top
+        for law, count in zip(laws, counts.tolist(), strict=True):
+            of_release = _log_mean(w, *law)
             if releases.presence < 1:
                 of_round = releases.local * of_release
                 most = np.maximum(of_round.real, 0.0)
@@ -59,8 +57,7 @@ def delta_by_inversion(releases: Releases, epsilon: float) -> tuple[float, float
             else:
                 total += count * releases.local * of_release
         if releases.early:
-            losses, log_mass = first
-            total += releases.early * np.log(np.sum(np.exp(np.multiply.outer(w, losses) + log_mass), axis=-1))
+            total += releases.early * _log_mean(w, *first)
         return total
 
     def exponent(log_order: float) -> float:
@@ -91,6 +88,13 @@ def delta_by_inversion(releases: Releases, epsilon: float) -> tuple[float, float
             break
     unit = step / math.pi * math.exp(min(chernoff, 700.0))
     return min(1.0, total * unit), left * unit
+
+
+def _log_mean(w: NDArray[np.complexfloating[Any, Any]], losses: Array, log_mass: Array) -> NDArray[np.complex128]:
+    """ln E e^(wL) of one release."""
+    exponents = np.multiply.outer(w, losses) + log_mass
+    top = exponents.real.max(axis=-1)
+    return np.asarray(np.log(np.sum(np.exp(exponents - top[:, None]), axis=-1)) + top)
 
 
 def _likely(losses: Array, log_mass: Array, order: float) -> tuple[Array, Array]:

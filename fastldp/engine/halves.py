@@ -194,4 +194,4 @@ class ServerBlock(_Half):
     @property
     def models(self) -> Array:
         """(n, d)."""
-        return np.array(np.broadcast_to(self.models, (self.problem.n, self.problem.d)), dtype=np.float64)
+        return np.array(np.broadcast_to(super().models, (self.problem.n, self.problem.d)), dtype=np.float64)

@@ -385,11 +385,12 @@ def test_few_rounds_are_said(rounds: int, said: str) -> None:
 @pytest.mark.parametrize(("local_steps", "server_step"), [(5, 50.0), (50, 10.0), (1, 3.0)])
 def test_planned_steps_of_the_server_do_not_overshoot(local_steps: int, server_step: float) -> None:
     problem, prior = quadratic(1)
+    # Means of 40 runs are uncertain by 0.03, and 0.45 is expected.
     method = fl.DPFedAvg("planned", local_steps, server_step=server_step, prior=prior)
     with pytest.warns(HorizonWarning, match="2 rounds are few for the plan") as told:
-        few = fl.solve(problem, LOOSE, rounds=2, algorithm=method, repetitions=40, seed=0, record=fl.Final())
+        few = fl.solve(problem, LOOSE, rounds=2, algorithm=method, repetitions=400, seed=0, record=fl.Final())
     rounds = int(str(told[0].message).split("where ")[1].split(" rounds")[0].replace(",", ""))
-    run = fl.solve(problem, LOOSE, rounds=rounds, algorithm=method, repetitions=40, seed=0, record=fl.Final())
+    run = fl.solve(problem, LOOSE, rounds=rounds, algorithm=method, repetitions=400, seed=0, record=fl.Final())
     assert run.distance.mean() < 0.5
     # At its limit a step does not overshoot either.
     assert run.distance.mean() < few.distance.mean() < 1.0

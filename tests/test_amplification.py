@@ -225,7 +225,7 @@ def test_ledgers_of_sampled_runs_keep_what_they_promise(name: str) -> None:
 
 def test_a_budget_of_its_own_for_each_worker() -> None:
     ledger = ledger_of(METHODS["static"], epsilon=np.array([0.5, 1.0, 2.0]))
-    assert np.all(ledger.total_epsilon <= [0.5, 1.0, 2.0])
+    assert np.all(ledger.total_epsilon <= np.array([0.5, 1.0, 2.0]))
     assert np.all(ledger.spent_epsilon >= np.array([0.5, 1.0, 2.0]) * 0.999)
 
 

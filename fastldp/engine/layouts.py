@@ -106,7 +106,8 @@ def samples_to_draw(problem: Problem, shares: int = 1) -> gradient.DenseDraws | 
     dtype, inverse_norms = np.dtype(problem.dtype), _inverse_norms(problem)
     scratch = [aligned_zeros((shares * gradient.CHOSEN, LANES[problem.dtype]), dtype) for _ in range(2)]
     least = np.minimum.reduceat(inverse_norms, problem.starts[:-1])
-    rest: Any = (*scratch, least, problem.starts, problem.targets.astype(dtype, copy=False), inverse_norms)
+    targets = problem.targets.astype(dtype, copy=False)
+    rest = scratch[0], scratch[1], least, problem.starts, targets, inverse_norms
     if sparse.issparse(problem.rows):
         columns, starts = problem.rows.indices.astype(np.uint32), problem.rows.indptr.astype(np.int64)
         return gradient.SparseDraws(problem.rows.data.astype(dtype, copy=False), *rest, columns, starts)

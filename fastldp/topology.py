@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from fastldp import memory
 from fastldp.errors import ArgumentError, UnknownNameError
 from fastldp.validation import integer, known_name, real
 
@@ -26,6 +27,8 @@ TEXTS = 'give "complete", "ring", "grid", "star" or "random:DEGREE:SEED"'
 REMEDY = f"{TEXTS}, a fastldp.Graph, a networkx graph, or a scipy sparse matrix of weights"
 # How far rows of weights may be from summing to one, and weights from being symmetric, for what rounding made of them.
 ROUNDING = 1e-9
+# What laying out a link takes, at most, in bytes.
+OF_LINK = 140
 # So often a random graph is drawn anew where links cannot be changed into ones that there are none of yet.
 DRAWS = 100
 
@@ -192,32 +195,34 @@ class Graph:
 
     @classmethod
     def _of_matrix(cls, matrix: Any) -> Graph:
-        W = sparse.csr_array(matrix)
-        n = W.shape[0]
-        if W.shape[0] != W.shape[1] or n == 0:
-            raise ArgumentError("topology", matrix, f"weights have a row and a column for each worker, not {W.shape}")
-        if W.dtype.kind not in "biuf" or not np.isfinite(W.data).all():
+        n, shape = matrix.shape[0], matrix.shape
+        if len(shape) != 2 or shape[0] != shape[1] or n == 0:
+            raise ArgumentError("topology", matrix, f"weights have a row and a column for each worker, not {shape}")
+        if matrix.dtype.kind not in "biuf":
             raise ArgumentError("topology", matrix, "weights are finite real numbers")
-        W = W.astype(np.float64)
+        W = sparse.csr_array(matrix).astype(np.float64)
+        if not np.isfinite(W.data).all():
+            raise ArgumentError("topology", matrix, "weights are finite real numbers")
         W.sum_duplicates()
-        if W.data.size and W.data.min() < 0:
+        if W.data.size and W.data.min() < -ROUNDING:
             remedy = f"weights are ≥ 0, and one is {W.data.min():g}; Graph.of(a networkx graph) makes some of links"
             raise ArgumentError("topology", matrix, remedy)
         unlike = abs(W - W.T)
         if unlike.nnz and unlike.max() > ROUNDING:
             i, k = (int(part[np.argmax(unlike.tocoo().data)]) for part in unlike.tocoo().coords)
-            told = f"W[{i}, {k}] = {W[i, k]:g} and W[{k}, {i}] = {W[k, i]:g}"
+            told = f"W[{i}, {k}] = {W[i, k]:.10g} and W[{k}, {i}] = {W[k, i]:.10g}"
             raise ArgumentError("topology", matrix, f"weights are symmetric, and {told}; both ends need the same")
         sums = np.asarray(W.sum(axis=1)).ravel()
         worst = int(np.argmax(np.abs(sums - 1)))
         if abs(sums[worst] - 1) > ROUNDING:
-            remedy = f"each row sums to 1, and row {worst} to {sums[worst]:g}; put the rest on its diagonal"
+            remedy = f"each row sums to 1, and row {worst} to {sums[worst]:.10g}; put the rest on its diagonal"
             raise ArgumentError("topology", matrix, remedy)
         upper = sparse.triu((W + W.T) / 2, k=1).tocoo()
         there = upper.data > 0
         ends = np.stack(upper.coords, axis=1).astype(np.int64)[there]
         order = np.lexsort((ends[:, 1], ends[:, 0]))
-        _refuse_apart(matrix, n, ends)
+        # What rounding may have made of nothing connects nobody.
+        _refuse_apart(matrix, n, ends[upper.data[there] > ROUNDING])
         return cls._kept(n, ends[order], upper.data[there][order])
 
     @classmethod
@@ -252,6 +257,7 @@ class Graph:
             return self.given.arrays()[0]
         i = np.arange(n, dtype=np.int64)
         if self.name == "complete":
+            memory.refuse_beyond("topology", n * (n - 1) // 2 * OF_LINK, "give a graph of fewer links", value=str(self))
             return np.stack(np.triu_indices(n, 1), axis=1).astype(np.int64)
         if self.name == "ring":
             return _distinct(np.stack([i, (i + 1) % n], axis=1))

@@ -2,6 +2,7 @@
 
 import math
 import threading
+import tracemalloc
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,11 +17,13 @@ import fastldp as fl
 import naive
 import sweeps
 from fastldp.cli import main
-from fastldp.engine import block, driving, layouts, recording
+from fastldp.engine import between, block, driving, layouts, recording
 from fastldp.engine.runs import Lane, Runs
-from fastldp.errors import ArgumentError, ExtensionError, UnknownNameError
+from fastldp.errors import ArgumentError, ExtensionError, TooLargeError, UnknownNameError
 from fastldp.kernels.chacha import key_of
+from fastldp.kernels.release import PUBLIC_BITS
 from fastldp.lanes import apart, load, prox, store
+from fastldp.topology import OF_LINK
 
 BUDGET = fl.Budget(1.0, 1e-4)
 SIZES = (5, 14, 9, 7, 11, 6, 8)
@@ -123,6 +126,10 @@ APART = np.kron(np.eye(2), np.full((2, 2), 0.5))
         (np.array([[1.5, -0.5], [-0.5, 1.5]]), "≥ 0"),
         (np.ones((2, 3)) / 3, "row and a column"),
         (np.full((2, 2), np.nan), "finite"),
+        (np.full((2, 2), 0.5, dtype=object), "finite real numbers"),
+        (sparse.coo_array(np.array([0.5, 0.5])), r"row and a column for each worker, not \(2,\)"),
+        (np.array([[1 - 1e-12, 1e-12], [1e-12, 1 - 1e-12]]), "from worker 0 to worker 1"),
+        (np.full((3, 3), 1 / 3, np.float32), "row 0 to 1.00000003"),
         (Networkx([0, 1], [(0, 1)], directed=True), "to_undirected"),
         (Networkx([0, 1, 2], [(0, 1)]), "worker 2"),
         (Networkx([], []), "no nodes"),
@@ -149,6 +156,40 @@ def test_what_no_run_can_have_is_refused_before_it(given: dict[str, Any], worker
     for budget in (BUDGET, None):
         with pytest.raises(ArgumentError, match=told):
             fl.solve(problem, budget, rounds=3, algorithm=fl.PrimalDual(**given))
+
+
+def test_what_rounding_makes_of_weights_is_no_matter() -> None:
+    given = np.array([[-1e-17, 1.0], [1.0, -1e-17]])
+    assert fl.Graph.of(given).matrix(2).toarray().tolist() == [[0.0, 1.0], [1.0, 0.0]]
+
+
+def test_words_and_rates_are_refused_or_not_as_what_they_mean() -> None:
+    sampled = fl.PrimalDual(topology="ring", sampling=0.5)
+    assert sampled.sampling == fl.Sampling(0.5)
+    assert fl.PrimalDual(topology="ring", sampling=1.0).sampling is None
+    for given in ({"clip": "adaptive"}, {"sampling": fl.Sampling(workers=0.5)}):
+        with pytest.raises(ArgumentError, match="on a graph"):
+            fl.PrimalDual(topology="ring", **given)
+        # The complete graph without failures is a server, which has both.
+        assert repr(fl.PrimalDual(topology="complete", **given)) == repr(fl.PrimalDual(**given))
+
+
+def test_links_that_nearly_always_fail_are_there_now_and_then() -> None:
+    problem = cases.make("box_l1", sizes=SIZES).problem
+    method = fl.PrimalDual(topology="ring", failures=1 - 1e-12)
+    schedules = [method.schedule(problem, BUDGET, 5)]
+    laid = between.links_of(schedules, lambda values: np.array(list(values))[None], np.zeros)
+    assert 0 < 1 - laid.chance[0, 0] / 2**PUBLIC_BITS < 1e-6
+
+
+def test_links_beyond_memory_are_refused_before_they_are_made() -> None:
+    with pytest.raises(TooLargeError, match="topology = 'complete'.*fewer links"):
+        fl.Graph.complete().mixing(10**7)
+    tracemalloc.start()
+    laid = fl.Graph.complete().mixing(300)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most <= laid.links * OF_LINK + 10**5
 
 
 def test_parameters_say_what_is_given() -> None:

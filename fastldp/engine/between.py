@@ -25,7 +25,9 @@ def links_of(
     if mixing is None:
         nothing = np.zeros(0, np.int64)
         return Links(nothing, nothing, np.zeros(0, dtype), nothing, *(zeros(0) for _ in range(3)))
-    chances = [math.ceil(schedule.program.failures * 2**PUBLIC_BITS) for schedule in schedules]
+    # Not below what was asked for, and not always: links that are never there connect nobody.
+    most = 2**PUBLIC_BITS - 1
+    chances = [min(math.ceil(schedule.program.failures * 2**PUBLIC_BITS), most) for schedule in schedules]
     return Links(
         mixing.begin,
         mixing.neighbours,

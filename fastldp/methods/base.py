@@ -192,10 +192,13 @@ class Method(Extensible):
             keep("failures", failures(own["failures"]))
         if getattr(self, "topology", None) == Graph.complete() and getattr(self, "failures", None) is None:
             keep("topology", None)  # this is what a server does
-        if own.get("topology") is not None and isinstance(own.get("clip"), AdaptiveClip):
+        # What was kept above, not what was given: words and rates are made into what they mean.
+        clip, sampling = getattr(self, "clip", None), getattr(self, "sampling", None)
+        among_neighbours = getattr(self, "topology", None) is not None
+        if among_neighbours and isinstance(clip, AdaptiveClip):
             remedy = "a server adds up the counts that clipping adapts by, and on a graph is none; give a number"
             raise ArgumentError("clip", own["clip"], remedy)
-        if own.get("topology") is not None and own.get("sampling") is not None and own["sampling"].workers < 1:
+        if among_neighbours and sampling is not None and sampling.workers < 1:
             remedy = "on a graph all workers send in each round; failures= leaves links out"
             raise ArgumentError("sampling", own["sampling"], remedy)
         if getattr(self, "failures", None) is not None and getattr(self, "topology", None) is None:

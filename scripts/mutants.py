@@ -31,9 +31,12 @@ CLIPPING = "kernels.clipping"
 ADDRESS = "d - j <= 8, (t, release.first + i, k), deviation)"
 WHOLE = "whole = (query + coarse) - coarse"
 ROUNDED = "noise = (fma(normal, deviation, query - whole) + fine) - fine"
-ALL_ROWS = "    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share, counting)\n"
+ALL_ROWS = (
+    "    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share, counting, draw)\n"
+)
+WITHIN = "    within = objective.reach > 0 and _within(objective, samples, i, squares)\n    # Some rows at a time"
 PER_BATCH = """\
-    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share, counting)
+    inside = _sum_all(objective, samples, i, X, row, scratch.scaled, scratch.gradient, share, counting, draw)
     squares = broadcast(0.0, load(scratch.gradient, share, 0))
     for j in range(X.shape[1]):
         squares = fma(load(scratch.gradient, share, j), load(scratch.gradient, share, j), squares)
@@ -133,8 +136,8 @@ MUTANTS = {
     ),
     "the warm start not counted": Mutant(
         "methods.schedule",
-        "releases = program.releases(rounds)",
-        "releases = program.local_steps * rounds",
+        "releases = program.divisors(problem), program.releases(rounds)",
+        "releases = program.divisors(problem), program.local_steps * rounds",
         "the ledger counts",
         "DPScaffold",
     ),
@@ -168,8 +171,8 @@ MUTANTS = {
         "the mean of the loss",
         epsilon=8.0,
         also=(
-            ("within = objective.reach > 0 and _within(objective, samples, i, squares)", "within = True"),
-            ("prefetch, scratch, select, store", "minimum, prefetch, scratch, select, sqrt, store"),
+            (WITHIN, WITHIN.replace("objective.reach > 0 and _within(objective, samples, i, squares)", "True")),
+            ("    lane_sum,\n    load,\n", "    lane_sum,\n    load,\n    minimum,\n    sqrt,\n"),
         ),
     ),
     "slopes not limited": Mutant(
@@ -187,6 +190,22 @@ MUTANTS = {
         "return load(run.X, i, j) - self.step * run.pace * load(run.dual, i, j)",
         "return load(run.X, i, j) - 2.0 * self.step * load(run.dual, i, j)",
         "of the claimed variance",
+    ),
+    "the dual sent along to neighbours": Mutant(
+        "methods.gossip",
+        "+ load(run.dual, i, j)",
+        "+ 2.0 * load(run.dual, i, j)",
+        "of the claimed variance",
+        method="graph",
+        workers=3,
+    ),
+    "half of the noise among neighbours": Mutant(
+        "methods.gossip",
+        "fma(shrink, x, load(run.noisy, j))",
+        "fma(shrink, x, 0.5 * load(run.noisy, j))",
+        "of the claimed variance",
+        method="graph",
+        workers=3,
     ),
     # Another law.
     "off the grid": Mutant(
@@ -320,6 +339,7 @@ def audit(mutant: Mutant) -> Any:
         "PrimalDual": (linear, fl.PrimalDual()),
         "DPFedAvg": (free, fl.DPFedAvg(0.05, 2)),
         "DPScaffold": (free, fl.DPScaffold(0.05, 2, warm_start=True)),
+        "graph": (linear, fl.PrimalDual(topology="star", failures=0.3)),
         "MLP": (small_network(), fl.PrimalDual(step=0.5)),
         "adaptive": (
             small(wide=True, workers=mutant.workers, regularizer=fl.Zero()),
@@ -337,7 +357,7 @@ def run(name: str) -> dict[str, Any]:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         # A cache that goes with it: such kernels must be found nowhere else.
-        private = {"NUMBA_CACHE_DIR": folder} if mutant.module.startswith("kernels.") else {}
+        private = {"NUMBA_CACHE_DIR": folder} if mutant.module.startswith(("kernels.", "methods.")) else {}
         paths = {"PYTHONPATH": os.pathsep.join(filter(None, [*sys.path, os.environ.get("PYTHONPATH", "")]))}
         command = [sys.executable, str(HERE / "mutants.py"), "--inside", name]
         done = subprocess.run(

@@ -44,6 +44,8 @@ CUT = 1e-12
 LEAF_ERROR = 1e-13
 # Noise below this multiple of what a sample moves hides nothing.
 LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 0.03, 1e6
+# ln of a δ that is as good as none.
+LEAST_LOG_DELTA = -700.0
 # A grid for one release has no more points than this, about.
 MOST_POINTS = 2**20
 # The widest interval of integration, with 6 nodes, and the widest with 3, in deviations.
@@ -517,7 +519,8 @@ def _composed(classes: Classes, epsilon: float, coarser: float) -> Spending:
     made = max(1.0, (total - classes.early) * classes.presence + classes.early)
     at_least = max(order, LEAST_ORDER)
     spacing = coarser * math.sqrt(12 * GRID_GAP / (made * at_least * (at_least + 1)))
-    widest = float(_losses(np.array([1 + 10 * classes.multipliers[0]]), classes.multipliers[0], classes.rate)[0])
+    least = float(classes.multipliers[0])
+    widest = float(_losses(np.array([_reach(least, classes.rate, order)[1]]), least, classes.rate)[0])
     spacing = max(spacing, widest / MOST_POINTS)
     cut = CUT / total
     parts = []
@@ -553,7 +556,8 @@ def _order(classes: Classes, epsilon: float) -> float:
         moments = np.logaddexp.reduce(log_mass + order * losses, axis=1) * classes.local
         if classes.presence < 1:
             moments = np.logaddexp(math.log1p(-classes.presence), math.log(classes.presence) + moments)
-        return float(counts @ moments) - order * epsilon
+        # Where δ is no number at all, the least order that shows it: larger ones have reaches that fill the memory.
+        return max(float(counts @ moments) - order * epsilon, LEAST_LOG_DELTA + log_order)
 
     found = minimize_scalar(exponent, bounds=(-7.0, 12.0), method="bounded", options={"xatol": 1e-2})
     return math.exp(float(found.x))

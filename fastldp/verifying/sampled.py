@@ -64,7 +64,11 @@ def delta_by_inversion(releases: Releases, epsilon: float) -> tuple[float, float
         order = math.exp(log_order)
         return float(log_moment(np.array([order], dtype=np.complex128))[0].real) - order * epsilon
 
-    found = minimize_scalar(exponent, bounds=(-3.0, 12.0), method="bounded", options={"xatol": 1e-3})
+    def useful(log_order: float) -> float:
+        """The same, but no larger orders than show that δ is no number at all."""
+        return max(exponent(log_order), log_order - 700)
+
+    found = minimize_scalar(useful, bounds=(-3.0, 12.0), method="bounded", options={"xatol": 1e-3})
     order = math.exp(float(found.x))
     chernoff = exponent(float(found.x))
     # The integrand repeats where the losses have been cut: a step that keeps what wraps around below e^−40.

@@ -1,6 +1,7 @@
 """Sampled releases: never less δ than there is, hardly more, whoever computes it; and what faults in it would do."""
 
 import math
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 import fastldp as fl
 import naive
+from fastldp.federation import Terms
 from fastldp.privacy import Sensitivity, amplification, conversions
 from fastldp.privacy.amplification import Releases, Spending, delta_of, epsilon_of, scale_of
+from fastldp.sklearn import LDPClassifier
 from fastldp.verifying import accounting
 from fastldp.verifying.sampled import delta_by_inversion
 
@@ -166,6 +169,18 @@ def test_what_is_cut_off_and_rounded_is_counted() -> None:
         assert abs(spending.probabilities.sum() - 1) <= spending.error
 
 
+@pytest.mark.parametrize(("rate", "multiplier"), [(1e-9, 30.0), (1e-9, 3000.0), (1.0, 30.0), (0.001, 1e5)])
+def test_far_more_noise_than_is_needed_takes_no_memory(rate: float, multiplier: float) -> None:
+    """Where no number is as small as δ the best order is huge, and so would be the grid."""
+    tracemalloc.start()
+    found = delta_of(even(rate, multiplier, 1), 8.0)
+    exact, off = delta_by_inversion(even(rate, multiplier, 1), 8.0)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert max(found, exact, off) < 1e-300
+    assert most < 5e7
+
+
 def test_noise_that_hides_nothing_promises_nothing() -> None:
     assert delta_of(even(0.1, 0.01, 3), 1.0) == 1
     assert epsilon_of(even(0.1, 0.01, 3), 1e-5) == math.inf
@@ -272,6 +287,60 @@ def test_accounts_refuse_what_does_not_add_up() -> None:
     account = fl.privacy.PrivacyAccount(2.0, 1e-4, "pld")
     with pytest.raises(fl.errors.ArgumentError, match="does not add up"):
         account.charge(ledger_of(METHODS["static"]))
+
+
+def test_trainings_on_the_same_rows_do_not_share_an_amplified_budget() -> None:
+    """Parts that are split by ρ may each hide behind δ that a sample is not drawn, and together they cannot."""
+    rows = np.random.default_rng(0).normal(size=(400, 5))
+    kinds = np.arange(400) % 4
+    method = fl.ISRLDP(0.1, sampling=0.001, clip=1.0)
+    given: dict[str, Any] = {"method": method, "rounds": 3, "workers": 4, "row_bound": 1.0, "random_state": 0}
+
+    def fitted(count: int, accounting: str) -> fl.privacy.Ledger:
+        model = LDPClassifier(3.0, 1e-4, accounting=accounting, classes=[*range(count)], **given)
+        found: fl.privacy.Ledger = model.fit(rows, kinds % count).ledger_
+        return found
+
+    with pytest.raises(fl.errors.ArgumentError, match="3 trainings"):
+        fitted(3, "pld")
+    for kept in (fitted(3, "gdp"), fitted(2, "pld")):
+        assert np.all(kept.spent_epsilon <= kept.epsilon)
+        assert kept.total_delta <= 1e-4
+    # What it would have been: each keeps to its part, and all of them not to the whole.
+    part = fl.Budget(1.0, 1e-4, "pld").split(4).epsilon
+    assert isinstance(part, float)
+    multiplier = scale_of(even(0.001, 1.0, 1), part, 1e-4)
+    assert epsilon_of(even(0.001, multiplier, 4), 1e-4) > 1.3
+
+
+@pytest.mark.parametrize(("rate", "rounds"), [(0.001, 1), (8e-5, 1), (8e-5, 3)])
+def test_promises_hold_for_the_sampler_where_hardly_anything_is_drawn(rate: float, rounds: int) -> None:
+    """Even where δ alone would cover that a sample is drawn, and normals but no computer could do with no noise."""
+    for sampling in (fl.Sampling(rate), fl.Sampling(1.0, rate)):
+        for method in (fl.ISRLDP(0.1, sampling=sampling), fl.PrimalDual(0.1, sampling=sampling)):
+            ledger = method.schedule(problem(), fl.Budget(np.array([1.0, 3.0, 1.0]), 1e-4, "pld"), rounds).ledger
+            assert ledger is not None
+            assert np.all(ledger.total_epsilon <= ledger.epsilon)
+            assert ledger.total_delta <= 1e-4
+
+
+def test_federations_refuse_what_does_not_add_up() -> None:
+    """Workers account for their answers one by one."""
+    method = fl.ISRLDP(0.1, sampling=0.1, clip=1.0)
+    with pytest.raises(fl.errors.ArgumentError, match="nothing amplifies"):
+        Terms([40, 50], 3, fl.Budget(1.0, 1e-4, "pld"), 5, method)
+    assert not Terms([40, 50], 3, fl.Budget(1.0, 1e-4, "gdp"), 5, method).ledger.amplified
+
+
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 4, -1])
+def test_no_release_hides_behind_others_of_its_round(at: int) -> None:
+    """A round is as noisy as the least noisy of its releases, and so is what comes before the first."""
+    ledger, budget = ledger_of(METHODS["warm"]), {"epsilon": 1.0, "delta": 1e-4, "accounting": "pld"}
+    shape = ledger.shape.copy()
+    shape[at] /= 100
+    less = replace(ledger, shape=shape)
+    assert less.total_delta > 1e-4
+    assert accounting.wrong_with(less, budget)
 
 
 def test_counts_are_not_amplified() -> None:

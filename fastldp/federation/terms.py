@@ -149,7 +149,9 @@ class Terms:
             keep("rounds", self.algorithm.planned_rounds(self.problem, self.budget))
         keep("rounds", integer("rounds", self.rounds, FEWER_ROUNDS, at_least=1, at_most=MOST_ROUNDS))
         keep("x0", starting_point(self.problem, self.x0))
-        _ = self.schedule  # refused now, if at all
+        if self.ledger.amplified:  # and what else is refused, is now
+            remedy = "workers account for every answer by its ρ, which nothing amplifies; give another, such as"
+            raise ArgumentError("accounting", self.budget.accounting, f'{remedy} "gdp", or leave sampling= out')
         _ = self.digest
 
     @classmethod

@@ -222,6 +222,9 @@ class PrivacyAccount:
 
 def repeated(ledger: Ledger, count: int, budget: Budget) -> Ledger:
     """The ledger of so many runs alike on the same shards, as of one run that released all of theirs."""
+    if ledger.amplified and count > 1:
+        remedy = f"what sampling amplifies does not add up as ρ does over {count} trainings"
+        raise ArgumentError("accounting", ledger.accounting, f'{remedy}; give "gdp", or leave sampling= out')
     n = ledger.factors.size
     return replace(
         ledger,

@@ -70,7 +70,8 @@ class Budget:
     def split(self, parts: int) -> Budget:
         """The budget of each of so many runs on the same data, which together keep to this one: their ρ add up.
 
-        A ten-thousandth of ρ is left for what the samplers of all of them take.
+        A ten-thousandth of ρ is left for what the samplers of all of them take. Where drawn samples amplify, by
+        ``"pld"`` and with `Sampling`, they do not: what these runs spend does not add up so.
 
         Parameters
         ----------

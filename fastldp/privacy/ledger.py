@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 UNIT_ROUNDOFF = 2.0**-53
 # Of δ, what amplified releases are calibrated to: an ε that differs in its last digits finds a little more.
 ROOM = 1 - 1e-4
+# What variances are multiplied by until a sampler can hide what it draws.
+LOUDER = 1.1
 ADJACENCY = "replace one sample's gradient (local: the server is not trusted)"
 
 # Where noise can come from.
@@ -170,7 +172,11 @@ class Ledger:
 
     def releases_of(self, spending: float, times: int = 1) -> amplification.Releases:
         """All that a worker who so spends releases, where that is amplified; or several such runs."""
-        rounds = self.shape[self.early_releases :: self.local_releases]
+        # The least noise of a round's releases, and of those before the first: by us they are alike.
+        of_all = self.shape[self.early_releases :].reshape(-1, self.local_releases)
+        rounds = of_all.min(axis=1)
+        if self.early_releases:
+            rounds[0] = min(rounds[0], float(self.shape[: self.early_releases].min()))
         return amplification.Releases(
             self.sample_rate,
             np.tile(spending * np.sqrt(rounds), times),
@@ -268,7 +274,11 @@ class Ledger:
         Where releases are amplified they are lowered too, unless they are not to be.
         """
         if self.amplified:
-            return self._amplified(lower=lower)._amplified(lower=False)
+            found = self._amplified(lower=lower)
+            # Where hardly any sample is drawn less noise would do than hides the ends of what a sampler can draw.
+            while found._spoiled and not self._spoiled:
+                found = replace(found, shape=found.shape * LOUDER)
+            return found._amplified(lower=False)
         raised = np.maximum(1.0, self._spent() / self.affordable_rho)
         if (raised == 1).all():
             return self
@@ -295,6 +305,12 @@ class Ledger:
             rest = (sampler.left(epsilon, self.delta, most) if self._gridded else None) or (epsilon, self.delta)
             known[epsilon] = amplification.scale_of(unit, rest[0], rest[1] * ROOM)
         return np.square(np.array([known[promised] for promised, _ in taken]) * self._moved)
+
+    @property
+    def _spoiled(self) -> bool:
+        """Whether the sampler may take so much of a promise that there is no calibrating to what it leaves."""
+        taken = zip(self.promised_epsilon.tolist(), self._taken(), strict=True)
+        return any(sampler.left(epsilon, self.delta, cost) is None for epsilon, cost in taken)
 
     @property
     def _gridded(self) -> bool:

@@ -119,6 +119,44 @@ def test_a_sweep_that_dies_again_and_again_ends_with_the_bits_of_one_go(
     assert fl.results(tmp_path / "a.h5").digest() == sweeps.digest(text, tmp_path / "b.h5")
 
 
+SAMPLED = (
+    'name = "ISRLDP"\nstep = 0.2\nsampling = [0.3, {samples = 0.5, workers = 0.4}]',
+    'name = "DPScaffold"\nstep = 0.1\nlocal_steps = 2\nwarm_start = true\nsampling = {samples = 0.4, workers = 0.5}',
+    'name = "PrimalDual"\nsampling = {samples = 0.5, workers = 0.6, choice = "secret"}',
+)
+
+
+@pytest.mark.parametrize("noise", ["", "common = true"])
+def test_drawn_samples_and_workers_are_the_same_after_a_crash(
+    noise: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In legs, after deaths, and as solve has them; the file is confirmed, ledgers and bits."""
+    budget = 'epsilon = 4.0\ndelta = 1e-3\naccounting = "pld"'
+    text = sweeps.spec(*SAMPLED, rounds="[7, 20]", record="every = 3", noise=noise, budget=budget)
+    for _ in range(3):
+        with sweeps.dying(monkeypatch, commits=1):
+            sweeps.run(text, tmp_path / "a.h5", leg_seconds=TINY_LEG, n_jobs=1)
+    report = sweeps.run(text, tmp_path / "a.h5", leg_seconds=TINY_LEG)
+    assert report.resumed > 0
+    found = fl.results(tmp_path / "a.h5")
+    assert found.digest() == sweeps.digest(text, tmp_path / "b.h5")
+    assert fl.verify(tmp_path / "a.h5", given=sweeps.DATA).passed
+    if noise:
+        problem = fl.Problem(*sweeps.DATA["tiny"], workers=4, l2=0.1)
+        sampling = fl.Sampling(0.4, 0.5)
+        method = fl.DPScaffold(0.1, 2, warm_start=True, sampling=sampling)
+        given: dict[str, Any] = {"rounds": 20, "repetitions": 3, "seed": 3, "common_noise": True}
+        solution = fl.solve(problem, fl.Budget(4.0, 1e-3, "pld"), algorithm=method, **given)
+        runs = found.where(rounds=20, method="DPScaffold")
+        assert len(runs) == 3
+        for run in runs:
+            np.testing.assert_array_equal(run.x, solution.x[run.repetition])
+            assert run.ledger is not None
+            assert run.ledger.amplified
+            assert solution.ledger is not None
+            np.testing.assert_array_equal(run.ledger.variances, solution.ledger.variances)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_runs_of_other_horizons_and_records_share_blocks_and_legs(dtype: str, tmp_path: Path) -> None:
     text = MIXED.replace("l2 = 0.1", f'l2 = [0.1, 0.2]\ndtype = "{dtype}"')

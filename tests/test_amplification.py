@@ -328,8 +328,8 @@ def test_federations_refuse_what_does_not_add_up() -> None:
     """Workers account for their answers one by one."""
     method = fl.ISRLDP(0.1, sampling=0.1, clip=1.0)
     with pytest.raises(fl.errors.ArgumentError, match="nothing amplifies"):
-        Terms([40, 50], 3, fl.Budget(1.0, 1e-4, "pld"), 5, method)
-    assert not Terms([40, 50], 3, fl.Budget(1.0, 1e-4, "gdp"), 5, method).ledger.amplified
+        Terms(np.array([40, 50]), 3, fl.Budget(1.0, 1e-4, "pld"), 5, method)
+    assert not Terms(np.array([40, 50]), 3, fl.Budget(1.0, 1e-4, "gdp"), 5, method).ledger.amplified
 
 
 @pytest.mark.parametrize("at", [0, 1, 2, 3, 4, -1])

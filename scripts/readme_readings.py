@@ -1,10 +1,14 @@
-"""Regenerates figures and tables of docs/readings.md: python scripts/readme_readings.py [FOLDER].
+"""Regenerates figures and tables of docs/readings.md.
+
+    python scripts/readme_readings.py [FOLDER]              all of it
+    python scripts/readme_readings.py [FOLDER] --most 20    the map, judged by so many repetitions at most
 
 Needs the paper's data (FASTLDP_DATA at a folder that has them, or a download) and half an hour on two cores; what
 `fastldp reproduce readings` and `scaffold` left in FOLDER, by default out/reproduction, is not made again. Run it with
 the Python that has fastldp in it, such as .venv/bin/python after scripts/quickstart.py.
 """
 
+import argparse
 import csv
 import shutil
 import sys
@@ -12,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from fastldp.cli import main as fastldp
+from fastldp.reproduction.readings import Readings
 from fastldp.reproduction.verdicts import WORDS
 from readme import PICTURES, REPRODUCTION, rows_of, tally, write
 
@@ -21,23 +26,34 @@ PAGES = {"readings": ("readings", "readings-allocation"), "scaffold": ("scaffold
 
 def main() -> None:
     """Everything."""
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/reproduction")
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("out/reproduction"))
+    parser.add_argument("--most", type=int)
+    given = parser.parse_args()
+    folder: Path = given.folder
+    most = [] if given.most is None else ["--most", str(given.most)]
     for what, pictures in PAGES.items():
-        if fastldp(["reproduce", what, "--out", str(folder)]):
+        if fastldp(["reproduce", what, "--out", str(folder), *(most if what == "readings" else [])]):
             sys.exit("the reproduction was not finished; the same command goes on")
         for name in pictures:
             shutil.copyfile(folder / f"{name}.png", PICTURES / f"{name}.png")
-    write(READINGS, "map", readings(folder))
+    write(READINGS, "map", readings(folder, given.most))
     write(READINGS, "errors", errors(folder))
     write(READINGS, "boundary", boundary(folder))
 
 
-def readings(folder: Path) -> str:
-    """The map as a table, and the verdicts in a fold."""
+def readings(folder: Path, most: int | None) -> str:
+    """The map as a table, how far it was judged, and the verdicts in a fold."""
     rows = rows_of(folder, ["readings"])
     table = (folder / "readings-verdicts.md").read_text(encoding="utf-8").splitlines()[:2] + rows
     fold = f"<details><summary>{len(rows)} claims: {tally(rows)}</summary>"
-    return "\n".join([(folder / "readings-map.md").read_text(encoding="utf-8"), fold, "", *table, "", "</details>"])
+    looks = Readings.looks
+    last = max(look for look in looks if most is None or look <= most)
+    told = f"Judged by up to {last} repetitions"
+    if last < looks[-1]:
+        told += f", of the {looks[-1]} that `fastldp reproduce readings` has; with more, less is undecided"
+    by_word = (folder / "readings-map.md").read_text(encoding="utf-8")
+    return "\n".join([f"{told}.", "", by_word, fold, "", *table, "", "</details>"])
 
 
 def errors(folder: Path) -> str:

@@ -1,5 +1,6 @@
 """Verdicts on claims: what intervals say, which runs are asked for, and how often a verdict is false."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -186,6 +187,23 @@ def test_ways_that_are_settled_are_not_asked_for_again() -> None:
     standing.look({point: values * np.exp(0.1 * rng.standard_normal(10)) for point, values in some.items()}, 1e-4)
     assert not standing.decided
     assert standing.points() == {CURVE[0], CURVE[2], CURVE[3]}
+
+
+def test_fewer_looks_have_the_limits_of_all() -> None:
+    """What is judged early is no surer than it would be on the way to the last look."""
+    asked = [claims.better("here", "ours is better", A, B)]
+    sought: list[int] = []
+
+    def measure(points: Sequence[Point], count: int) -> Errors:
+        sought.append(count)
+        signs = np.resize([1.0, -1.0], count)
+        return {point: np.exp(0.3 * signs * (1 if point == A else -1)) for point in points}
+
+    (early,) = claims.decide(asked, {}, measure, looks=(10, 20, 40), most=20)
+    (all_looks,) = claims.decide(asked, {}, measure, looks=(10, 20))
+    assert sought == [10, 20, 10, 20]
+    wide, narrow = (re.findall(r"ratio (\S+) to (\S+),", one.measured)[0] for one in (early, all_looks))
+    assert float(wide[0]) < float(narrow[0]) < float(narrow[1]) < float(wide[1])
 
 
 def falsely(claim: Claim, theta: float, found: verdicts.Verdict) -> bool:

@@ -151,7 +151,7 @@ def test_a_map_has_every_claim_under_every_reading() -> None:
         for claim in ("one", "two")
     ]
     table = readings._table(some).splitlines()
-    assert table[2:] == ["| one | a | b | c | d |", "| two | a | b | c | d |"]
+    assert table[2:] == ["| one | a | b | c | 1 of 4 |", "| two | a | b | c | 1 of 4 |"]
     figure = readings._drawn(some, list("abcd"), "data")
     (ax,) = figure.axes
     assert [text.get_text() for text in ax.texts[:4]] == [sign for _, sign in readings.MARKS.values()]
@@ -227,6 +227,12 @@ def test_tables_of_the_page_are_made_of_what_a_reproduction_leaves(tmp_path: Pat
     )
     table = readme_readings.errors(tmp_path).splitlines()
     assert (table[0], table[2]) == ("| reading | T | one | two |", "| base | 8,000 | 0.25 ± 0.05 | 0.5 ± 0.1 |")
+    (tmp_path / "readings-verdicts.md").write_text("| | claim |\n|---|---|\n| base | one | held |\n", "utf-8")
+    (tmp_path / "readings-map.md").write_text("the map\n", encoding="utf-8")
+    some, whole = (readme_readings.readings(tmp_path, most) for most in (50, None))
+    assert some.startswith("Judged by up to 40 repetitions, of the 320 that")
+    assert whole.startswith("Judged by up to 320 repetitions.\n\nthe map\n")
+    assert "1 claims: 1 held" in whole
     (tmp_path / "scaffold.csv").write_text(
         "where,claim,measured,verdict,ratio\na,better at ε = 1,,no difference,1.01\nb,better at ε = 1,,held,1.5\n",
         encoding="utf-8",

@@ -488,6 +488,11 @@ def test_the_command_names_all_experiments() -> None:
     assert {*ALL, "fig3", "planner", "readings", "scaffold"} == set(EXPERIMENTS)
 
 
+def test_fewer_repetitions_than_the_first_look_are_refused(tmp_path: Path, capsys: Any) -> None:
+    assert main(["reproduce", "fig2", "--quick", "--most", "3", "--out", str(tmp_path)]) == 2
+    assert "--most = 3: the first look is at 4 repetitions; give as many" in capsys.readouterr().err
+
+
 def test_what_choices_were_made_from_is_told_with_a_digest(tmp_path: Path) -> None:
     """As a table that specifications may have, equal for equal trials."""
     told = []

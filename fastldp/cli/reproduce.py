@@ -25,6 +25,7 @@ examples:
   fastldp reproduce fig2 --data synthetic     the paper's sizes on generated data, without a download
   fastldp reproduce fig3                      the network on MNIST, not part of all: it takes over an hour
   fastldp reproduce readings                  the claims of Figure 1 under twenty readings of its protocol
+  fastldp reproduce readings --most 20        the same, judged by 20 repetitions alone: sooner, and less is decided
   fastldp reproduce scaffold                  where DP-SCAFFOLD is better than DP-FedAvg, and where it is not
   fastldp reproduce planner                   beyond the paper: the planner against the paper's step and a search
 Every experiment is a recipe in TOML, run by fastldp sweep: the folder has the specification, the results (.h5), the
@@ -42,6 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="short horizons and few runs: a trial, not a reproduction")
     parser.add_argument("--data", choices=("real", "synthetic"), help="(real, or with --quick synthetic)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="(reproduction, or reproduction-quick)")
+    parser.add_argument(
+        "--most", type=int, metavar="RUNS", help="judge claims by so many repetitions at most (320 to 1,280)"
+    )
     options.add(parser, "--jobs")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
 
@@ -53,15 +57,19 @@ def run(arguments: argparse.Namespace) -> int:
     # Loaded now, for they draw: matplotlib takes a while.
     from fastldp.reporting.reproductions import report_of
     from fastldp.reproduction import EXPERIMENTS, verdicts
+    from fastldp.reproduction.claims import LOOKS, QUICK_LOOKS
     from fastldp.reproduction.experiment import Place, Stopped
 
+    if arguments.most is not None:
+        least = (QUICK_LOOKS if arguments.quick else LOOKS)[0]
+        integer("--most", arguments.most, f"the first look is at {least} repetitions; give as many", at_least=least)
     synthetic = (arguments.data or ("synthetic" if arguments.quick else "real")) == "synthetic"
     folder = arguments.out or Path("reproduction-quick" if arguments.quick else "reproduction")
     if folder.exists() and not folder.is_dir():
         raise ArgumentError("out", str(folder), "there is a file of that name; give a folder")
     folder.mkdir(parents=True, exist_ok=True)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
-    place = Place(folder, arguments.quick, synthetic, arguments.jobs, progress=True)
+    place = Place(folder, arguments.quick, synthetic, arguments.jobs, progress=True, most=arguments.most)
     began = time.perf_counter()
     found, notes = [], []
     judged: dict[str, list[verdicts.Verdict]] = {}

@@ -262,13 +262,17 @@ def decide(
     *,
     looks: Sequence[int] = LOOKS,
     family: float = FAMILY,
+    most: int | None = None,
 ) -> list[Verdict]:
     """A verdict on each: repetitions are added, of those settings that a claim still needs, until there is one.
 
-    `chosen_on` are the errors of other repetitions than are judged, at all points.
+    `chosen_on` are the errors of other repetitions than are judged, at all points. With `most` no look is at more
+    repetitions than so many, by the limits that all looks together would have: what is judged later stays as sure.
     """
     standing = [Standing.of(claim, chosen_on) for claim in claims]
     for count in looks:
+        if most is not None and count > most:
+            break
         waiting = [one for one in standing if not one.decided]
         if not waiting:
             break

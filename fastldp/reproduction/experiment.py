@@ -44,6 +44,8 @@ class Place:
     synthetic: bool = False
     n_jobs: int | None = None
     progress: bool = False
+    most: int | None = None
+    """Claims are judged by so many repetitions at most, where that is less than an experiment has."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,8 @@ class Experiment(ABC):
         def measure(points: Sequence[Point], count: int) -> Errors:
             return self.further([(point, sources[point.series]) for point in points], count)
 
-        return decide(claims, chosen_on, measure, looks=QUICK_LOOKS if self.place.quick else self.looks)
+        looks = QUICK_LOOKS if self.place.quick else self.looks
+        return decide(claims, chosen_on, measure, looks=looks, most=self.place.most)
 
     def further(self, points: Sequence[tuple[Point, Source]], count: int) -> Errors:
         """So many repetitions of these points, after those of their curves."""

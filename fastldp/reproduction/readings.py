@@ -236,9 +236,10 @@ def _drawn(verdicts: Sequence[Verdict], readings: Sequence[str], data: str) -> F
 
 
 def _table(verdicts: Sequence[Verdict]) -> str:
-    """Markdown: of each claim the readings, by verdict."""
+    """Markdown: of each claim the readings, by verdict; of those that decide nothing how many."""
     lines = ["| claim | held under | did not hold under | no difference under | undecided |", "|---|---|---|---|---|"]
     for claim, under in _by_claim(verdicts).items():
-        cells = ["; ".join(reading for reading, word in under.items() if word == wanted) for wanted in MARKS]
+        by_word = [[reading for reading, word in under.items() if word == wanted] for wanted in MARKS]
+        cells = [*("; ".join(readings) for readings in by_word[:-1]), f"{len(by_word[-1])} of {len(under)}"]
         lines.append(f"| {claim} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

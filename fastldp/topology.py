@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from fastldp import memory
-from fastldp.errors import ArgumentError, UnknownNameError
+from fastldp.errors import ArgumentError
 from fastldp.validation import integer, known_name, real
 
 Array = NDArray[np.float64]
@@ -24,7 +24,7 @@ Integers = NDArray[np.int64]
 NAMES = ("complete", "ring", "grid", "star", "random")
 GIVEN = "given"
 TEXTS = 'give "complete", "ring", "grid", "star" or "random:DEGREE:SEED"'
-REMEDY = f"{TEXTS}, a fastldp.Graph, a networkx graph, or a scipy sparse matrix of weights"
+OWN = "a fastldp.Graph, a networkx graph, or a matrix of weights, NumPy's or scipy's"
 # How far rows of weights may be from summing to one, and weights from being symmetric, for what rounding made of them.
 ROUNDING = 1e-9
 # What laying out a link takes, at most, in bytes.
@@ -162,13 +162,13 @@ class Graph:
             return cls._of_networkx(topology)
         if sparse.issparse(topology) or (isinstance(topology, np.ndarray) and topology.ndim == 2):
             return cls._of_matrix(topology)
-        raise ArgumentError("topology", topology, REMEDY)
+        raise ArgumentError("topology", topology, f"{TEXTS}, {OWN}")
 
     @classmethod
     def _of_text(cls, text: str) -> Graph:
         name, *numbers = text.split(":")
         if name not in NAMES:
-            raise UnknownNameError("topology", text, REMEDY)
+            known_name("topology", text, NAMES, f"; or give {OWN}")
         try:
             found = [int(number) for number in numbers]
         except ValueError:

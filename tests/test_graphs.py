@@ -457,6 +457,8 @@ def test_what_needs_a_server_is_refused_on_a_graph() -> None:
         fl.federation.Terms.of(problem, BUDGET, 9, method)
     with pytest.raises(ArgumentError, match="failures= leaves links out"):
         fl.PrimalDual(topology="ring", sampling=fl.Sampling(workers=0.5))
+    # Samples may be drawn, by a rate alone too.
+    assert fl.PrimalDual(topology="ring", sampling=0.5).sampling == fl.Sampling(0.5)
     server = fl.federation.Terms.of(problem, BUDGET, 9, fl.PrimalDual(step=0.1, allocation="static"))
     assert "topology" not in server.to_json()
 

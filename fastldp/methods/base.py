@@ -196,7 +196,7 @@ class Method(Extensible):
         clip, sampling = getattr(self, "clip", None), getattr(self, "sampling", None)
         among_neighbours = getattr(self, "topology", None) is not None
         if among_neighbours and isinstance(clip, AdaptiveClip):
-            remedy = "a server adds up the counts that clipping adapts by, and on a graph is none; give a number"
+            remedy = "a server adds up the counts that clipping adapts by, and there is none on a graph; give a number"
             raise ArgumentError("clip", own["clip"], remedy)
         if among_neighbours and sampling is not None and sampling.workers < 1:
             remedy = "on a graph all workers send in each round; failures= leaves links out"

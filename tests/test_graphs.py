@@ -22,7 +22,7 @@ from fastldp.engine.runs import Lane, Runs
 from fastldp.errors import ArgumentError, ExtensionError, TooLargeError, UnknownNameError
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.release import PUBLIC_BITS
-from fastldp.lanes import apart, load, prox, store
+from fastldp.lanes import apart, load, mean_over_workers, prox, store
 from fastldp.topology import OF_LINK
 
 BUDGET = fl.Budget(1.0, 1e-4)
@@ -541,6 +541,28 @@ class Diffusion(fl.Method):
 
     def serve(self, run: Any) -> None:
         pass
+
+
+@dataclass(frozen=True)
+class DiffusionOrMean(Diffusion):
+    """With a server too, which its workers hear nothing of."""
+
+    def serve(self, run: Any) -> None:
+        for j in range(run.d):
+            store(mean_over_workers(run.X, j), run.heard, 0, j)
+
+
+def test_who_has_no_neighbours_hears_nothing_and_all_are_neighbours_where_they_are_said_to_be() -> None:
+    """Not what lies beyond the end of an array of none."""
+    case, rounds = cases.make("box_l1", sizes=SIZES), 15
+    n = case.problem.n
+    for topology, W in ((None, np.eye(n)), ("complete", np.full((n, n), 1 / n))):
+        run = fl.solve(case.problem, rounds=rounds, algorithm=DiffusionOrMean(0.2, topology), repetitions=2)
+        x = np.zeros((n, case.problem.d))
+        for _ in range(rounds):
+            moved = [x[i] - 0.2 * naive.full_gradient(case.loss, *case.shards[i], case.l2, x[i]) for i in range(n)]
+            x = np.stack([case.g.prox(z, 0.2) for z in W @ np.stack(moved)])
+        np.testing.assert_allclose(run.workers[-1], x, rtol=1e-10, atol=1e-12)
 
 
 def test_methods_from_outside_have_graphs() -> None:

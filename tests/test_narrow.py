@@ -51,6 +51,13 @@ def test_the_narrowest_type_is_the_first_that_holds_every_number(values: list[fl
         assert widened.tobytes() == np.array(values).tobytes()
 
 
+@pytest.mark.parametrize("value", [127.0, 128.0, 32767.0, 32768.0, 2.0**24 + 1])
+def test_the_edges_of_each_type(value: float) -> None:
+    for signed in (value, -value):
+        found = narrow.narrowest(np.array([1.0, signed]), DOUBLE)
+        assert found.name == next(name for name, holds in HOLDS.items() if holds(signed))
+
+
 @pytest.mark.parametrize("start", [1.0, -3.5, 2.0**-149, 2.0**127, 1 / 3])
 def test_one_unit_in_the_last_place_keeps_data_wide(start: float) -> None:
     values = np.full(3 * narrow.AT_ONCE, float(np.float32(start)))

@@ -23,8 +23,9 @@ def links_of(
     """Of runs on one graph; nothing where a server is between workers."""
     mixing, dtype = schedules[0].program.mixing, zeros(0).dtype
     if mixing is None:
-        nothing = np.zeros(0, np.int64)
-        return Links(nothing, nothing, np.zeros(0, dtype), nothing, *(zeros(0) for _ in range(3)))
+        # All workers have a place in the first, for methods from outside may ask for neighbours all the same.
+        nobody, nothing = np.zeros(schedules[0].program.problem.n + 1, np.int64), np.zeros(0, np.int64)
+        return Links(nobody, nothing, np.zeros(0, dtype), nothing, zeros(1), zeros(0), zeros(0))
     # Not below what was asked for, and not always: links that are never there connect nobody.
     most = 2**PUBLIC_BITS - 1
     chances = [min(math.ceil(schedule.program.failures * 2**PUBLIC_BITS), most) for schedule in schedules]

@@ -108,6 +108,7 @@ class Method(Extensible):
     With a field ``topology`` it runs on a graph where that is given, and with one ``failures`` some of its links are
     missing in each round: in `receive`, ``apart(run, run.name, i, out, row)`` then puts into out[row] how far worker i
     is from its neighbours, Σₖ Wᵢₖ (run.name[i] − run.name[k]), of arrays that `mixed` names, and ``mix`` what follows.
+    Where no graph is given nobody has neighbours, and that is zero.
 
     Methods
     -------
@@ -190,7 +191,8 @@ class Method(Extensible):
             keep("topology", Graph.of(own["topology"]))
         if "failures" in own:
             keep("failures", failures(own["failures"]))
-        if getattr(self, "topology", None) == Graph.complete() and getattr(self, "failures", None) is None:
+        over_links = bool(self.mixed) or getattr(self, "failures", None) is not None
+        if getattr(self, "topology", None) == Graph.complete() and not over_links:
             keep("topology", None)  # this is what a server does
         # What was kept above, not what was given: words and rates are made into what they mean.
         clip, sampling = getattr(self, "clip", None), getattr(self, "sampling", None)

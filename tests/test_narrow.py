@@ -2,6 +2,7 @@
 
 import math
 import struct
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -33,7 +34,7 @@ def in_single(value: float) -> bool:
         return False
 
 
-HOLDS = {
+HOLDS: dict[str, Callable[[float], bool]] = {
     "int8": lambda value: value.is_integer() and abs(value) <= 127,
     "int16": lambda value: value.is_integer() and abs(value) <= 32767,
     "float32": in_single,

@@ -356,6 +356,10 @@ def test_others_find_a_ledger_that_promises_too_much() -> None:
     halved = Sensitivity(ledger.sensitivities.query / 2, ledger.sensitivities.arithmetic)
     assert accounting.wrong_with(replace(ledger, shape=ledger.shape * 0.97), budget)
     assert accounting.wrong_with(replace(ledger, sample_rate=0.22), budget)
+    drawn = {"samples": 0.2, "workers": 1, "choice": "public"}
+    assert accounting.wrong_draws(ledger, drawn) == []
+    assert accounting.wrong_draws(replace(ledger, sample_rate=0.1), drawn)
+    assert accounting.wrong_draws(ledger, None)
     truly = replace(ledger, sensitivities=halved)._amplified(lower=True)
     assert accounting.wrong_with(replace(truly, sensitivities=ledger.sensitivities), budget)
 

@@ -133,6 +133,23 @@ def test_data_that_are_not_there_leave_runs_open(tmp_path: Path) -> None:
     assert by_name(other)["specification"].status == REFUTED
 
 
+def test_a_ledger_of_samples_drawn_otherwise_is_refuted_without_data(tmp_path: Path) -> None:
+    """It would find too little δ for its noise, which only data could tell."""
+    method = 'name = "ISRLDP"\nstep = 0.2\nsampling = {samples = 0.5, workers = 0.4}'
+    budget = 'epsilon = 4.0\ndelta = 1e-3\naccounting = "pld"'
+    sweeps.run(sweeps.spec("isrl", method, rounds="5", budget=budget), tmp_path / "r.h5")
+    assert by_name(fl.verify(tmp_path / "r.h5", runs=0))["ledgers"].status == CONFIRMED
+
+    def change(root: Any) -> None:
+        texts = [json.loads(text) | {"sample_rate": 0.01} for text in root["settings/ledger"][:]]
+        doctored.replaced(root, "settings/ledger", np.array([json.dumps(text).encode() for text in texts]))
+
+    doctored.doctor(tmp_path / "r.h5", tmp_path / "doctored.h5", change)
+    claim = by_name(fl.verify(tmp_path / "doctored.h5", runs=0))["ledgers"]
+    assert claim.status == REFUTED
+    assert any("drawn otherwise" in wrong for wrong in claim.wrong)
+
+
 def test_files_are_found_in_the_folder_that_is_named(tmp_path: Path) -> None:
     A, b = sweeps.matrix()
     (tmp_path / "data").mkdir()

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_ndtr
 
+from fastldp.methods.sampling import Sampling
 from fastldp.privacy.conversions import EXACT
 from fastldp.privacy.ledger import Ledger
 from fastldp.verifying.sampled import delta_by_inversion
@@ -89,6 +90,17 @@ def wrong_with(ledger: Ledger, budget: dict[str, Any]) -> list[str]:
     for epsilon, rho, used in sorted(told):
         found += _wrong(epsilon, ledger.delta, ledger.accounting, rho, used)
     return found
+
+
+def wrong_draws(ledger: Ledger, drawn: dict[str, Any] | None) -> list[str]:
+    """Whether a ledger counts on coins that its setting does not flip; `drawn` is the setting's `sampling`."""
+    expected: tuple[float, float, str] = (1.0, 1.0, "")
+    if drawn is not None:
+        asked = Sampling(drawn["samples"], drawn["workers"], drawn["choice"])
+        expected = asked.sample_rate, asked.worker_rate, asked.choice
+    if (ledger.sample_rate, ledger.worker_rate, ledger.choice) == expected:
+        return []
+    return ["it is of samples or workers drawn otherwise than the setting asked for"]
 
 
 def _wrong_with_sampled(ledger: Ledger) -> list[str]:

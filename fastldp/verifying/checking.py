@@ -201,6 +201,7 @@ class _File:
             count += 1
             budget = self.parameters[k]["budget"]
             found = ["there is a ledger, but no budget"] if budget is None else accounting.wrong_with(ledger, budget)
+            found = found or accounting.wrong_draws(ledger, self.parameters[k]["method"].get("sampling"))
             text = bytes(statements.row(k))
             if not found and text and text.decode(errors="replace") != ledger.statement():
                 found = ["its statement in words is not what the ledger says"]

@@ -450,6 +450,14 @@ def test_links_fail_as_often_as_is_said_and_each_by_itself() -> None:
         assert abs((a * b).sum()) < 5 * 0.21 * np.sqrt(a.size)
 
 
+def test_a_run_alone_tosses_the_coins_of_company_for_more_links_than_one_batch() -> None:
+    """435 links: alone the lanes of the cipher hold blocks of sixteen coins, eight of them at once."""
+    problem = cases.make("zero", sizes=(1,) * 30).problem
+    method = fl.PrimalDual(topology="complete", failures=0.5)
+    alone, among = (fl.solve(problem, BUDGET, rounds=3, algorithm=method, seed=2, repetitions=k) for k in (1, 2))
+    np.testing.assert_array_equal(alone.workers[0], among.workers[0])
+
+
 def test_what_needs_a_server_is_refused_on_a_graph() -> None:
     problem = cases.make("box_l1", sizes=SIZES, gradient_bound=1.0).problem
     method = fl.PrimalDual(step=0.1, allocation="static", topology="ring")

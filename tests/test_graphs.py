@@ -452,7 +452,7 @@ def test_links_fail_as_often_as_is_said_and_each_by_itself() -> None:
 
 def test_a_run_alone_tosses_the_coins_of_company_for_more_links_than_one_batch() -> None:
     """435 links: alone the lanes of the cipher hold blocks of sixteen coins, eight of them at once."""
-    problem = cases.make("zero", sizes=(1,) * 30).problem
+    problem = cases.make("zero", sizes=(16,) * 30).problem  # enough samples to fill lanes alone
     method = fl.PrimalDual(topology="complete", failures=0.5)
     alone, among = (fl.solve(problem, BUDGET, rounds=3, algorithm=method, seed=2, repetitions=k) for k in (1, 2))
     np.testing.assert_array_equal(alone.workers[0], among.workers[0])

@@ -121,7 +121,11 @@ def mean_over_workers(values: Any, j: Any) -> Any:
 
 def weighted_mean(values: Any, j: Any, shares: Any) -> Any:
     """Σ wᵢ values[i, j], with shares n wᵢ."""
-    return np.tensordot(shares, values[:, j], axes=1) / len(values)
+    weighed = values[:, j]
+    # Shares are of workers, or of workers and runs.
+    return (np.reshape(shares, (*np.shape(shares), *[1] * (weighed.ndim - np.ndim(shares)))) * weighed).sum(0) / len(
+        values
+    )
 
 
 def apart(run: Any, values: Any, i: Any, out: Any, row: Any) -> None:

@@ -402,7 +402,7 @@ def test_sweeps_read_tables(tmp_path: Path) -> None:
     first, second = (next(iter(fl.results(tmp_path / name))).x for name in ("r.h5", "named.h5"))
     np.testing.assert_array_equal(first, second)
     (tmp_path / "s.toml").write_text(text.replace('file = "d.csv"', 'synthetic = "ijcnn1"\nlabel = "sick"'))
-    with pytest.raises(fl.errors.SpecError, match="label: only a .csv file has a column of labels"):
+    with pytest.raises(fl.errors.SpecError, match="label: label = 'sick': only a .csv file has a column of labels"):
         fl.sweep(tmp_path / "s.toml", tmp_path / "none.h5", progress=False)
 
 

@@ -57,7 +57,7 @@ def specifications(
             if name in by_text:
                 continue
             by_text[name] = []
-            if text.startswith(NO_TEXT):
+            if isinstance(text, str) and text.startswith(NO_TEXT):
                 unread.append(" ".join(line.removeprefix("# ") for line in text.splitlines()))
                 continue
             try:

@@ -20,7 +20,7 @@ TRYING = 1.5
 
 @jit.parallel
 def _multiply(X: Any, rounds: int) -> None:
-    """Ten independent chains of fma on each thread: two units of a latency of four or five cycles have enough of them."""
+    """Ten independent chains of fma on each thread: enough for two units with a latency of four or five cycles."""
     for thread in numba.prange(X.shape[0]):
         a, b = load(X, thread, 0), load(X, thread, 1)
         s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = s8 = s9 = a

@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 from fastldp.cli import main as fastldp
-from fastldp.reproduction.readings import Readings
+from fastldp.reproduction.claims import LOOKS
 from fastldp.reproduction.verdicts import WORDS
 from readme import PICTURES, REPRODUCTION, rows_of, tally, write
 
@@ -47,11 +47,10 @@ def readings(folder: Path, most: int | None) -> str:
     rows = rows_of(folder, ["readings"])
     table = (folder / "readings-verdicts.md").read_text(encoding="utf-8").splitlines()[:2] + rows
     fold = f"<details><summary>{len(rows)} claims: {tally(rows)}</summary>"
-    looks = Readings.looks
-    last = max(look for look in looks if most is None or look <= most)
-    told = f"Judged by up to {last} repetitions"
-    if last < looks[-1]:
-        told += f", of the {looks[-1]} that `fastldp reproduce readings` has; with more, less is undecided"
+    last = max(look for look in LOOKS if most is None or look <= most)
+    told = f"Judged by up to {last:,} repetitions"
+    if last < LOOKS[-1]:
+        told += f", of the {LOOKS[-1]:,} that `fastldp reproduce readings` has; with more, less is undecided"
     by_word = (folder / "readings-map.md").read_text(encoding="utf-8")
     return "\n".join([f"{told}.", "", by_word, fold, "", *table, "", "</details>"])
 

@@ -10,6 +10,7 @@ import pytest
 import readme_readings
 
 import fastldp as fl
+import sweeps
 from fastldp.cli import main
 from fastldp.engine.block import Block
 from fastldp.reproduction import allocating, experiment, readings, verdicts
@@ -195,6 +196,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small")
 def test_readings_are_judged_and_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "out"
+    sweeps.remember_ends(monkeypatch)
     assert main(["reproduce", "readings", "--quick", "--out", str(folder)]) == 0
     table = (folder / "readings-verdicts.md").read_text(encoding="utf-8")
     assert table.count("at the same step dynamic allocation is better than static") == 5
@@ -230,8 +232,8 @@ def test_tables_of_the_page_are_made_of_what_a_reproduction_leaves(tmp_path: Pat
     (tmp_path / "readings-verdicts.md").write_text("| | claim |\n|---|---|\n| base | one | held |\n", "utf-8")
     (tmp_path / "readings-map.md").write_text("the map\n", encoding="utf-8")
     some, whole = (readme_readings.readings(tmp_path, most) for most in (50, None))
-    assert some.startswith("Judged by up to 40 repetitions, of the 320 that")
-    assert whole.startswith("Judged by up to 320 repetitions.\n\nthe map\n")
+    assert some.startswith("Judged by up to 40 repetitions, of the 1,280 that")
+    assert whole.startswith("Judged by up to 1,280 repetitions.\n\nthe map\n")
     assert "1 claims: 1 held" in whole
     (tmp_path / "scaffold.csv").write_text(
         "where,claim,measured,verdict,ratio\na,better at ε = 1,,no difference,1.01\nb,better at ε = 1,,held,1.5\n",

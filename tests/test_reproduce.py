@@ -393,6 +393,7 @@ def test_other_runs_in_the_same_folder_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small")
 def test_everything_is_made_and_made_once(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "out"
+    sweeps.remember_ends(monkeypatch)
     assert main(["reproduce", "all", "--quick", "--out", str(folder)]) == 0
     shown = capsys.readouterr().out
     assert "Figure 1, tuned at each T" in shown

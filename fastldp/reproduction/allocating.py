@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fastldp import figures
 from fastldp.problems.linear import Problem
 from fastldp.reproduction.experiment import save_csv
+from fastldp.reproduction.response import curvature
 
 Array = NDArray[np.float64]
 
@@ -40,11 +41,7 @@ def gain(step: float, strong_convexity: float, rounds: int, eigenvalues: Array, 
 
 def eigenvalues_at_optimum(problem: Problem) -> Array:
     """Of the Hessian of the mean loss of the workers, at the optimum."""
-    x, d = problem.optimum(), problem.d
-    nudge = 1e-5
-    columns = [(problem.gradient(x + nudge * e) - problem.gradient(x - nudge * e)) / (2 * nudge) for e in np.eye(d)]
-    hessian = np.array(columns)
-    return np.asarray(np.linalg.eigvalsh((hessian + hessian.T) / 2))
+    return np.asarray(np.linalg.eigvalsh(curvature(problem, problem.optimum())))
 
 
 class Measured(NamedTuple):

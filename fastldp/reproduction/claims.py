@@ -201,7 +201,7 @@ class Standing:
             self.found[j, k] = self.found.get((j, k), Interval()).within(limits(ratios, level))
         for point in self.claim.shown:
             if point in errors:
-                self.means[point] = float(np.mean(errors[point]))
+                self.means[point] = float(np.exp(np.mean(np.log(errors[point]))))
 
     @property
     def interval(self) -> Interval:

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fastldp import sweeping, theory
+from fastldp.describing import described
+from fastldp.methods import Method
 from fastldp.privacy.budget import Budget
 from fastldp.problems.linear import Problem
 from fastldp.reproduction.claims import LOOKS, QUICK_LOOKS, Claim, Errors, Point, decide
+from fastldp.reproduction.response import Response, lucks, response
 from fastldp.reproduction.series import Series, ends
 from fastldp.reproduction.verdicts import Verdict
 from fastldp.sweeping import Grid, Report, Results, Sweep
@@ -86,8 +89,6 @@ class Experiment(ABC):
     name: ClassVar[str]
     leg_seconds: ClassVar[float] = LEG_SECONDS
     """How often a run that goes on is written down."""
-    looks: ClassVar[Sequence[int]] = LOOKS
-    """The repetitions that claims are judged by."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -97,6 +98,8 @@ class Experiment(ABC):
         """What a reader of the verdicts should know."""
         self._specs: dict[str, Spec] = {}
         """What was run, by name."""
+        self._responses: dict[tuple[str, bool], Response | None] = {}
+        """Of the settings that claims were judged by."""
         self._keys: dict[str, int] = {}
         """The settings of the experiment's sweeps, and how many repetitions of each: a file may have others too."""
 
@@ -169,13 +172,13 @@ class Experiment(ABC):
         }
 
         def measure(points: Sequence[Point], count: int) -> Errors:
-            return self.further([(point, sources[point.series]) for point in points], count)
+            return self.further([(point, sources[point.series]) for point in points], count, steadied=True)
 
-        looks = QUICK_LOOKS if self.place.quick else self.looks
+        looks = QUICK_LOOKS if self.place.quick else LOOKS
         return decide(claims, chosen_on, measure, looks=looks, most=self.place.most)
 
-    def further(self, points: Sequence[tuple[Point, Source]], count: int) -> Errors:
-        """So many repetitions of these points, after those of their curves."""
+    def further(self, points: Sequence[tuple[Point, Source]], count: int, *, steadied: bool = False) -> Errors:
+        """So many repetitions of these points, after those of their curves; `steadied`, without their luck."""
         sweeps: dict[str, list[tuple[Point, Source]]] = {}
         for point, source in points:
             alike = source.recipe, source.into, *map(dict, (source.data, source.problem, source.budget))
@@ -193,7 +196,30 @@ class Experiment(ABC):
                 told = source.method(point.rounds) if source.where is None else source.where
                 runs = found.where(rounds=point.rounds, **told)
                 errors[point] = ends(runs, source.measure)[source.before :]
+            if steadied:
+                self._steady(errors, dict(some), self._specs[name], count)
         return errors
+
+    def _steady(self, errors: dict[Point, Any], sources: Mapping[Point, Source], made: Spec, count: int) -> None:
+        """Divide the errors of points, whose methods a sweep has last, by the luck of their runs, where it is known."""
+        methods = [one.choices[0].thing for one in made.sweep.methods[-len(sources) :]]
+        found = zip(sources.items(), methods, strict=True)
+        responses = {point: self._response(source, made, method, point.rounds) for (point, source), method in found}
+        known = {point: one for point, one in responses.items() if one is not None}
+        if known:
+            before = next(iter(sources.values())).before
+            keys = made.settings[0].noise.keys(range(before, before + count), bytes)
+            for point, luck in zip(known, lucks([*known.values()], keys), strict=True):
+                errors[point] = errors[point] / luck
+
+    def _response(self, source: Source, made: Spec, method: Method, rounds: int) -> Response | None:
+        """What errors of a method owe to noise, to first order."""
+        wanted = described(method), rounds
+        (setting,) = (one for one in made.settings if (described(one.method), one.rounds) == wanted)
+        about = setting.key, source.measure == "optimality"
+        if about not in self._responses:
+            self._responses[about] = response(made.grounds[setting.ground], setting, differing=about[1])
+        return self._responses[about]
 
     def horizons(self, recipe: str, *, quick: bool | None = None) -> list[int]:
         """Those of a recipe that lists them, or its only one; of a quick trial, where this is one."""

@@ -19,7 +19,7 @@ from fastldp.engine.recording import Final
 from fastldp.methods import ISRLDP, PrimalDual
 from fastldp.reproduction import allocating
 from fastldp.reproduction.choosing import tuned
-from fastldp.reproduction.claims import QUICK_LOOKS, Claim, Point, better
+from fastldp.reproduction.claims import LOOKS, QUICK_LOOKS, Claim, Point, better
 from fastldp.reproduction.experiment import Experiment, Source, recipe_text, save_csv
 from fastldp.reproduction.fig1 import BASELINES, curve_claims
 from fastldp.reproduction.series import Series, ends
@@ -100,8 +100,6 @@ class Readings(Experiment):
     """Figure 1's claims, under all of them."""
 
     name: ClassVar[str] = "readings"
-    # There are two hundred claims, and the more of them is undecided the longer each look takes.
-    looks: ClassVar[Sequence[int]] = (20, 40, 80, 160, 320)
 
     def run(self) -> list[Verdict]:
         claims: list[Claim] = []
@@ -131,7 +129,7 @@ class Readings(Experiment):
             for reading in readings
             for label in (*METHODS, STATIC)
         ]
-        count = QUICK_LOOKS[0] if self.place.quick else self.looks[0]
+        count = (QUICK_LOOKS if self.place.quick else LOOKS)[0]
         errors = self.further([(point, sources[point.series]) for point, _ in points], count)
         rows = [(*names, at.rounds, count, errors[at].mean(), errors[at].std()) for at, names in points]
         save_csv(self.path(".csv"), ("reading", "method", "rounds", "runs", "mean", "std"), rows)

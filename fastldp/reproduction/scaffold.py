@@ -7,7 +7,6 @@ short that there is no drift to take away; here rounds are few.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,8 +27,6 @@ class Scaffold(Experiment):
     """The claim that DP-SCAFFOLD is better, and its boundary."""
 
     name: ClassVar[str] = "scaffold"
-    # Each look is a sweep for every budget, partition and number of samples.
-    looks: ClassVar[Sequence[int]] = (20, 80, 320)
 
     def run(self) -> list[Verdict]:
         trials = self.sweep("scaffold-tuning", into="scaffold-tuning.h5")

@@ -103,6 +103,10 @@ class Claim:
     """What Θ cannot be less than by much, where a lower limit is not worth more runs."""
 
     @property
+    def points(self) -> set[Point]:
+        return {point for way in self.ways for contrast in way for point in contrast.points}
+
+    @property
     def simple(self) -> bool:
         """Whether there is nothing to choose."""
         return len(self.ways) == 1 and len(self.ways[0]) == 1

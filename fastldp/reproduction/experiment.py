@@ -65,13 +65,6 @@ class Source:
     measure: str = "optimality"
     where: Mapping[str, Any] | None = None
     """What its runs are known by, where that is not what the method was called with."""
-    chosen: bool = True
-    """Whether the curve is of the first repetitions of the same runs: others are judged then."""
-
-    @property
-    def before(self) -> int:
-        """So many repetitions are not judged."""
-        return self.series.values.shape[1] if self.chosen else 0
 
     def method(self, rounds: int) -> dict[str, Any]:
         """What it was run with at a horizon."""
@@ -163,22 +156,26 @@ class Experiment(ABC):
         """The runs of this experiment's sweeps that are in a file."""
         return results(self.place.folder / file).made_by(self._keys)
 
+    @property
+    def runs(self) -> int:
+        """The repetitions of a curve, which are not judged."""
+        return (QUICK_LOOKS if self.place.quick else LOOKS)[0]
+
     def judge(self, claims: Sequence[Claim], sources: Mapping[str, Source]) -> list[Verdict]:
         """A verdict on each claim, by repetitions beyond those of the curves: by these nothing was chosen."""
-        chosen_on = {
-            Point(name, int(T)): values
-            for name, source in sources.items()
-            for T, values in zip(source.series.x, source.series.values, strict=True)
-        }
 
-        def measure(points: Sequence[Point], count: int) -> Errors:
-            return self.further([(point, sources[point.series]) for point in points], count, steadied=True)
+        def measure(points: Iterable[Point], count: int, after: int = self.runs) -> Errors:
+            asked = [(point, sources[point.series]) for point in sorted(points)]
+            return self.repeated(asked, after, after + count, steadied=True)
 
+        chosen_on = measure({point for claim in claims if not claim.simple for point in claim.points}, self.runs, 0)
         looks = QUICK_LOOKS if self.place.quick else LOOKS
         return decide(claims, chosen_on, measure, looks=looks, most=self.place.most)
 
-    def further(self, points: Sequence[tuple[Point, Source]], count: int, *, steadied: bool = False) -> Errors:
-        """So many repetitions of these points, after those of their curves; `steadied`, without their luck."""
+    def repeated(
+        self, points: Sequence[tuple[Point, Source]], begin: int, end: int, *, steadied: bool = False
+    ) -> Errors:
+        """The errors of these repetitions, at some points; `steadied`, without their luck."""
         sweeps: dict[str, list[tuple[Point, Source]]] = {}
         for point, source in points:
             alike = source.recipe, source.into, *map(dict, (source.data, source.problem, source.budget))
@@ -188,27 +185,25 @@ class Experiment(ABC):
             first = some[0][1]
             given: dict[str, Any] = {"data": first.data, "problem": first.problem, "budget": first.budget}
             methods = [grid_of(one.method(at.rounds), at.series, at.rounds) for at, one in some]
-            wanted = self.recipe(first.recipe, **given, methods=methods, repetitions=first.before + count)
+            wanted = self.recipe(first.recipe, **given, methods=methods, repetitions=end)
             about = [shown(value) for values in given.values() for value in values.values()]
-            name = "-".join([self.name, "verdicts", first.recipe.removeprefix(f"{self.name}-"), *about, f"{count}"])
+            name = "-".join([self.name, "verdicts", first.recipe.removeprefix(f"{self.name}-"), *about, f"{end}"])
             found = self.swept(wanted, name, first.into, {})
             for point, source in some:
                 told = source.method(point.rounds) if source.where is None else source.where
-                runs = found.where(rounds=point.rounds, **told)
-                errors[point] = ends(runs, source.measure)[source.before :]
+                errors[point] = ends(found.where(rounds=point.rounds, **told), source.measure)[begin:]
             if steadied:
-                self._steady(errors, dict(some), self._specs[name], count)
+                self._steady(errors, dict(some), self._specs[name], range(begin, end))
         return errors
 
-    def _steady(self, errors: dict[Point, Any], sources: Mapping[Point, Source], made: Spec, count: int) -> None:
+    def _steady(self, errors: dict[Point, Any], sources: Mapping[Point, Source], made: Spec, runs: range) -> None:
         """Divide the errors of points, whose methods a sweep has last, by the luck of their runs, where it is known."""
         methods = [one.choices[0].thing for one in made.sweep.methods[-len(sources) :]]
         found = zip(sources.items(), methods, strict=True)
         responses = {point: self._response(source, made, method, point.rounds) for (point, source), method in found}
         known = {point: one for point, one in responses.items() if one is not None}
         if known:
-            before = next(iter(sources.values())).before
-            keys = made.settings[0].noise.keys(range(before, before + count), bytes)
+            keys = made.settings[0].noise.keys(runs, bytes)
             for point, luck in zip(known, lucks([*known.values()], keys), strict=True):
                 errors[point] = errors[point] / luck
 

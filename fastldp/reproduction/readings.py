@@ -19,7 +19,7 @@ from fastldp.engine.recording import Final
 from fastldp.methods import ISRLDP, PrimalDual
 from fastldp.reproduction import allocating
 from fastldp.reproduction.choosing import tuned
-from fastldp.reproduction.claims import LOOKS, QUICK_LOOKS, Claim, Point, better
+from fastldp.reproduction.claims import Claim, Point, better
 from fastldp.reproduction.experiment import Experiment, Source, recipe_text, save_csv
 from fastldp.reproduction.fig1 import BASELINES, curve_claims
 from fastldp.reproduction.series import Series, ends
@@ -123,15 +123,14 @@ class Readings(Experiment):
         return verdicts
 
     def _save_errors(self, readings: Sequence[Reading], sources: dict[str, Source]) -> None:
-        """The errors at the largest horizon, of the repetitions that the first look was at."""
+        """The errors at the largest horizon, of the first repetitions, which are not judged."""
         points = [
             (Point(f"{reading.name}: {label}", reading.rounds[-1]), (reading.name, label))
             for reading in readings
             for label in (*METHODS, STATIC)
         ]
-        count = (QUICK_LOOKS if self.place.quick else LOOKS)[0]
-        errors = self.further([(point, sources[point.series]) for point, _ in points], count)
-        rows = [(*names, at.rounds, count, errors[at].mean(), errors[at].std()) for at, names in points]
+        errors = self.repeated([(point, sources[point.series]) for point, _ in points], 0, self.runs)
+        rows = [(*names, at.rounds, self.runs, errors[at].mean(), errors[at].std()) for at, names in points]
         save_csv(self.path(".csv"), ("reading", "method", "rounds", "runs", "mean", "std"), rows)
 
     def _tuned(self, reading: Reading) -> dict[str, Source]:
@@ -151,9 +150,7 @@ class Readings(Experiment):
         still = {**last.parameters[0], "allocation": "static"}
         found[STATIC] = Series(STATIC, last.x, last.values, (still,))
         return {
-            label: Source(
-                series, "readings", "readings.h5", measure=reading.measure, problem=reading.problem, chosen=False
-            )
+            label: Source(series, "readings", "readings.h5", measure=reading.measure, problem=reading.problem)
             for label, series in found.items()
         }
 

@@ -50,7 +50,7 @@ class Scaffold(Experiment):
                             chosen = tuned(some, method=method, local_steps=local_steps).each[rounds].method
                             errors = ends(some.where(rounds=rounds, **chosen))
                             series = Series(method, np.array([rounds]), errors[None], (chosen,))
-                            made = Source(series, "scaffold", "scaffold.h5", **given, chosen=False)
+                            made = Source(series, "scaffold", "scaffold.h5", **given)
                             sources[f"{where}: {method}"] = made
                         first, second = (Point(f"{where}: {method}", rounds) for method in (FIRST, SECOND))
                         claims.append(better(about, f"better at ε = {epsilon:g}", first, second))

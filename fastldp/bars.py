@@ -130,7 +130,8 @@ class Progress:
         self._finished += runs
         self._bar.set_postfix_str(f"{self._finished:,}/{self._runs:,} runs")
         now = time.perf_counter()
-        if self._bar.disable and (now - self._spoke > QUIET_SECONDS or self._finished == self._runs > 0) and runs:
+        at_end = runs and self._finished == self._runs
+        if self._bar.disable and (at_end or now - self._spoke > QUIET_SECONDS):
             self._spoke = now
             speed = self._done / max(now - self._began, 1e-9)
             left = (self._rounds - self._done) / max(speed, 1e-9)

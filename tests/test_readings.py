@@ -70,10 +70,10 @@ def test_a_step_that_is_held_keeps_the_share_that_is_averaged(monkeypatch: pytes
 
     monkeypatch.setattr(readings, "tuned", tuned)
     held, trials = replace(LISTED["ISRL-DP averages T/4"], tuned=1000), cast("Any", None)
-    found = held.chosen(trials, "ISRL-DP", 8000)
-    assert (found["step"], found["tail_average"]) == (0.008, 2000)
+    assert held.choice(trials, "ISRL-DP", 8000).method["step"] == 0.008
     assert (asked[-1]["rounds"], asked[-1]["tail_average"]) == (1000, 250)
-    assert held.chosen(trials, ACCELERATED, 8000)["tail_average"] == 0
+    assert held.family("ISRL-DP", 8000)["tail_average"] == 2000
+    assert held.family(ACCELERATED, 8000)["tail_average"] == 0
 
 
 # What dynamic allocation is worth.
@@ -159,9 +159,7 @@ def test_a_map_has_every_claim_under_every_reading() -> None:
 
 
 SMALL = {
-    "count = 9": "count = 2",
-    "count = 7": "count = 2",
-    "count = 10": "count = 2",
+    **{f"count = {count}": "count = 2" for count in (9, 10, 13, 19)},
     "rounds = [100, 200, 400]": "rounds = [10, 20, 40]",
     "rows = 2000": "rows = 400",
     "rows = [400, 2000]": "rows = [400, 800]",

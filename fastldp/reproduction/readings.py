@@ -28,6 +28,7 @@ from fastldp.solve import solve
 from fastldp.sweeping import Grid, Results
 from fastldp.sweeping.document import Document, Table
 from fastldp.sweeping.making import METHODS as METHODS_BY_NAME
+from fastldp.tuning import Choice
 
 LOCAL = {"DP-SCAFFOLD": "DPScaffold", "DP-FedAvg": "DPFedAvg"}
 OURS, STATIC, ACCELERATED = "Algorithm 1", "Algorithm 1, static", "ISRL-DP, accelerated"
@@ -86,14 +87,12 @@ class Reading:
         tail = 0 if accelerated else self.tail_of(rounds)
         return {"method": "ISRLDP", "accelerated": accelerated, "tail_average": tail}
 
-    def chosen(self, trials: Results, label: str, rounds: int) -> dict[str, Any]:
-        """What a method is run with at a horizon."""
+    def choice(self, trials: Results, label: str, rounds: int) -> Choice:
+        """What suits a method at a horizon, or at that where its step is tuned."""
         if self.tuned == "once":
-            return tuned(trials, measure=self.measure, **self.family(label, rounds)).once.method
+            return tuned(trials, measure=self.measure, **self.family(label, rounds)).once
         at = rounds if self.tuned == "each" else int(self.tuned)
-        found = tuned(trials, measure=self.measure, rounds=at, **self.family(label, at)).each[at].method
-        # A tail that is a share of the horizon stays that where the step is held.
-        return found | self.family(label, rounds)
+        return tuned(trials, measure=self.measure, rounds=at, **self.family(label, at)).each[at]
 
 
 class Readings(Experiment):
@@ -141,10 +140,13 @@ class Readings(Experiment):
         trials = self.swept(wanted, f"readings-tuning-{_slug(reading.name)}", "readings-tuning.h5", {})
         found = {}
         for label in METHODS:
-            chosen = [reading.chosen(trials, label, T) for T in reading.rounds]
-            at = zip(reading.rounds, chosen, strict=True)
+            choices = [reading.choice(trials, label, T) for T in reading.rounds]
+            at_edges = dict.fromkeys(edge.short for one in choices for edge in one.edges if edge.name == "step")
+            self.note_edges(reading.name, [f"{label}: {', '.join(at_edges)}"] if at_edges else [])
+            # A tail that is a share of the horizon stays that where the step is held.
+            at = [(T, one.method | reading.family(label, T)) for T, one in zip(reading.rounds, choices, strict=True)]
             runs = [ends(trials.where(rounds=T, **one), reading.measure) for T, one in at]
-            found[label] = Series(label, np.array(reading.rounds), np.array(runs), tuple(chosen))
+            found[label] = Series(label, np.array(reading.rounds), np.array(runs), tuple(one for _, one in at))
         # At the same steps, so there is nothing to try.
         last = found[OURS].last
         still = {**last.parameters[0], "allocation": "static"}

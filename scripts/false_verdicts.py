@@ -8,7 +8,7 @@ With --write the tables go into docs/reproduction.md, between their marks. A qua
 import argparse
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 import fastldp as fl
 from fastldp.reproduction import claims
 from fastldp.reproduction.claims import Claim, Errors, Point
+from fastldp.reproduction.response import lucks, response
 from fastldp.reproduction.verdicts import ALIKE, FAILED, HELD, UNDECIDED, Verdict
+from fastldp.sweeping import Grid, spec
 from readme import REPRODUCTION, write
 
 Array = NDArray[np.float64]
@@ -27,6 +29,7 @@ CLAIMS = 44
 CHOSEN_ON = 20
 EDGE = float(np.log1p(claims.MARGIN))
 SPREAD = 0.2
+REAL = 4000
 DIFFERENCES = (0.0, 0.01, 0.025, 0.05, 0.1, 0.2)
 
 
@@ -106,26 +109,33 @@ def skewed(rng: np.random.Generator, points: int, runs: int) -> Array:
     return x * np.where(np.arange(points) % 2, 0.1, 1.0)[:, None]
 
 
-def real() -> Draw:
-    """Drawn from the errors of real runs, of two methods at two horizons."""
+def real(*, without_luck: bool = False) -> Draw:
+    """Drawn from the errors of real runs, of two methods at two horizons; as they are, or as claims are judged by."""
     data = fl.datasets.synthetic("ijcnn1")
     problem = fl.Problem(data.A[:2000], data.b[:2000], workers=20, l2=0.1)
     budget = fl.Budget(1.0, 1e-4)
     kept = []
-    for method in (fl.PrimalDual(0.05), fl.ISRLDP(0.004)):
-        for rounds in (250, 500):
-            run = fl.solve(
-                problem,
-                budget,
-                rounds=rounds,
-                algorithm=method,
-                repetitions=4000,
-                seed=0,
-                common_noise=True,
-                record=fl.Final(),
-                n_jobs=1,
-            )
-            kept.append(np.log(run.optimality[:, -1]))
+    methods = [Grid(fl.PrimalDual, {"step": [0.05]}), Grid(fl.ISRLDP, {"step": [0.004]})]
+    given: dict[str, Any] = {"budgets": budget, "methods": methods, "rounds": [250, 500], "repetitions": REAL}
+    read = spec.read(fl.Sweep(problems={"given": problem}, seed=0, common_noise=True, **given))
+    for setting in read.settings:
+        run = fl.solve(
+            problem,
+            budget,
+            rounds=setting.rounds,
+            algorithm=setting.method,
+            repetitions=REAL,
+            seed=0,
+            common_noise=True,
+            record=fl.Final(),
+            n_jobs=1,
+        )
+        errors = run.optimality[:, -1]
+        if without_luck:
+            known = response(read.grounds[0], setting)
+            assert known is not None
+            errors = errors / lucks([known], setting.noise.keys(range(REAL), bytes))[0]
+        kept.append(np.log(errors))
     residuals = np.array(kept) - np.mean(kept, axis=1, keepdims=True)
 
     def draw(rng: np.random.Generator, points: int, runs: int) -> Array:
@@ -187,6 +197,7 @@ def main() -> None:
         "heavy tails: Student's t, 3 degrees of freedom": heavy,
         "skewed: exponential, ten times as wide for every second error": skewed,
         "those of real runs": real(),
+        "those of real runs, without their luck": real(without_luck=True),
     }
     text = "\n".join([*rates(draws, chosen.families), "", *powers(normal, max(1, chosen.families // 4))])
     print(text)

@@ -43,6 +43,7 @@ def main() -> None:
     for name in ("fig1", "fig2", "planner"):
         shutil.copyfile(folder / f"{name}.png", PICTURES / f"{name}.png")
     write(REPRODUCTION, "claims", claims(folder))
+    write(REPRODUCTION, "luck", luck(folder / "fig1-luck.csv"))
     write(README, "verdicts", tally(rows_of(folder, PAPER)))
     write(PLANNING, "planner", planner(folder))
     conversions()
@@ -68,6 +69,19 @@ def claims(folder: Path) -> str:
     summary, table = verdicts(folder, PAPER)
     parts = [f"<details><summary>{summary}</summary>", table, final_errors(folder / "fig1.csv")]
     return "\n\n".join([*parts, table_1(folder / "table1.csv"), TABLE_1_WORDS, "</details>"])
+
+
+def luck(path: Path) -> str:
+    """What errors at the last horizon differ by, with luck and without, and what the first order says of them."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if int(row["rounds"]) == SHOWN[-1]]
+    heads = "error, geometric mean", "first order alone", "runs differ by", "without luck", "worth as many runs"
+    lines = [f"| T = {SHOWN[-1]:,} | {' | '.join(heads)} |", "|---" * 6 + "|"]
+    for row in rows:
+        error, theory, spread, without = (float(row[name]) for name in ("error", "theory", "spread", "spread_without"))
+        told = f"{spread:.0%} | {without:.1%} | {(spread / without) ** 2:,.0f}×"
+        lines.append(f"| {row['series']} | {error:.3g} | {theory:.3g} | {told} |")
+    return "\n".join(lines)
 
 
 def planner(folder: Path) -> str:

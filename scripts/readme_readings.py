@@ -15,12 +15,15 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+
 from fastldp.cli import main as fastldp
 from fastldp.reproduction.claims import LOOKS
 from fastldp.reproduction.verdicts import WORDS
-from readme import PICTURES, REPRODUCTION, rows_of, tally, write
+from readme import PICTURES, README, REPRODUCTION, rows_of, tally, write
 
 READINGS = REPRODUCTION.parent / "readings.md"
+PANELS = "tuned once", "tuned at each T"
 PAGES = {"readings": ("readings", "readings-allocation"), "scaffold": ("scaffold",)}
 
 
@@ -39,6 +42,8 @@ def main() -> None:
             shutil.copyfile(folder / f"{name}.png", PICTURES / f"{name}.png")
     write(READINGS, "map", readings(folder, given.most))
     write(READINGS, "errors", errors(folder))
+    write(README, "ten lines", ten_lines(folder))
+    write(READINGS, "theory", theory(folder / "readings-luck.csv"))
     write(READINGS, "boundary", boundary(folder))
 
 
@@ -55,6 +60,27 @@ def readings(folder: Path, most: int | None) -> str:
     return "\n".join([f"{told}.", "", by_word, fold, "", *table, "", "</details>"])
 
 
+def ten_lines(folder: Path) -> str:
+    """The paper's claims about Figure 1 with their verdicts, and under how many readings each has which."""
+    of_figure, of_map = (table(folder / f"{name}-verdicts.md") for name in ("fig1", "readings"))
+    lines = [f"| | {' | '.join(PANELS)} | readings: {', '.join(WORDS[:-1])} |", "|---|---|---|---|"]
+    for claim in dict.fromkeys(claim for where, claim, _ in of_figure if where == f"Figure 1, {PANELS[0]}"):
+        words = [
+            next(word for at in of_figure if at[:2] == (f"Figure 1, {panel}", claim) for word in at[2:])
+            for panel in PANELS
+        ]
+        counts = Counter(word for _, about, word in of_map if about == claim)
+        lines.append(f"| {claim} | {' | '.join(words)} | {', '.join(str(counts[word]) for word in WORDS[:-1])} |")
+    return "\n".join(lines)
+
+
+def table(path: Path) -> list[tuple[str, str, str]]:
+    """Where, claim and verdict of the rows of a table of verdicts."""
+    rows = [row for row in path.read_text(encoding="utf-8").splitlines()[2:] if row.startswith("|")]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return [(where, claim, word.strip("*")) for where, claim, _, word in cells]
+
+
 def errors(folder: Path) -> str:
     """The last errors of all methods, a row a reading."""
     with (folder / "readings.csv").open(encoding="utf-8", newline="") as file:
@@ -66,6 +92,15 @@ def errors(folder: Path) -> str:
         cells = [f"{float(mine[method]['mean']):.3g} ± {float(mine[method]['std']):.2g}" for method in methods]
         lines.append(f"| {reading} | {int(mine[methods[0]]['rounds']):,} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def theory(path: Path) -> str:
+    """How far the first order alone is from what was measured, over all points of the map."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    apart = np.sort([abs(float(row["theory"]) / float(row["error"]) - 1) for row in rows])
+    median, most, last = (apart[int(share * (apart.size - 1))] for share in (0.5, 0.9, 1.0))
+    return f"{apart.size} errors: within {median:.1%} in the median, {most:.0%} of nine in ten, {last:.0%} of all"
 
 
 def boundary(folder: Path) -> str:

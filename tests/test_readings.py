@@ -233,6 +233,10 @@ def test_tables_of_the_page_are_made_of_what_a_reproduction_leaves(tmp_path: Pat
     assert some.startswith("Judged by up to 40 repetitions, of the 1,280 that")
     assert whole.startswith("Judged by up to 1,280 repetitions.\n\nthe map\n")
     assert "1 claims: 1 held" in whole
+    (tmp_path / "readings-luck.csv").write_text("error,theory\n" + "1,1.01\n" * 20 + "2,1\n", encoding="utf-8")
+    assert readme_readings.theory(tmp_path / "readings-luck.csv") == (
+        "21 errors: within 1.0% in the median, 1% of nine in ten, 50% of all"
+    )
     (tmp_path / "scaffold.csv").write_text(
         "where,claim,measured,verdict,ratio\na,better at ε = 1,,no difference,1.01\nb,better at ε = 1,,held,1.5\n",
         encoding="utf-8",

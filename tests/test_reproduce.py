@@ -414,6 +414,10 @@ def test_everything_is_made_and_made_once(tmp_path: Path, capsys: Any, monkeypat
     assert float(rows["Figure 2", "ISRL-DP"]["error, tuned"]) > 0
     assert rows["Figure 2", "Algorithm 1"]["floor"].endswith("(vacuous)")
     assert "in units of" in (folder / "table1.txt").read_text(encoding="utf-8")
+    with (folder / "fig1-luck.csv").open(encoding="utf-8", newline="") as file:
+        luck = [(float(row["spread"]), float(row["spread_without"])) for row in csv.DictReader(file)]
+    assert len(luck) > 20
+    assert all(without < before for before, without in luck)
     assert fl.results(folder / "fig1.h5").parameters["data"] == ["synthetic ijcnn1"]
     # A second time nothing is run: the results are found.
     monkeypatch.setattr(Block, "advance", lambda *_, **__: pytest.fail("there is nothing left to run"))

@@ -18,7 +18,7 @@ from fastldp.methods import Method
 from fastldp.privacy.budget import Budget
 from fastldp.problems.linear import Problem
 from fastldp.reproduction.claims import LOOKS, QUICK_LOOKS, Claim, Errors, Point, decide
-from fastldp.reproduction.response import Response, lucks, response
+from fastldp.reproduction.response import Luck, Response, lucks, response
 from fastldp.reproduction.series import Series, ends
 from fastldp.reproduction.verdicts import Verdict
 from fastldp.sweeping import Grid, Report, Results, Sweep
@@ -93,6 +93,8 @@ class Experiment(ABC):
         """What was run, by name."""
         self._responses: dict[tuple[str, bool], Response | None] = {}
         """Of the settings that claims were judged by."""
+        self._luck: dict[Point, Luck] = {}
+        """What it took away, by the points that claims were judged by."""
         self._keys: dict[str, int] = {}
         """The settings of the experiment's sweeps, and how many repetitions of each: a file may have others too."""
 
@@ -170,7 +172,10 @@ class Experiment(ABC):
 
         chosen_on = measure({point for claim in claims if not claim.simple for point in claim.points}, self.runs, 0)
         looks = QUICK_LOOKS if self.place.quick else LOOKS
-        return decide(claims, chosen_on, measure, looks=looks, most=self.place.most)
+        verdicts = decide(claims, chosen_on, measure, looks=looks, most=self.place.most)
+        rows = ((point.series, *one) for point, one in self._luck.items())
+        save_csv(self.path("-luck.csv"), ("series", *Luck._fields), rows)
+        return verdicts
 
     def repeated(
         self, points: Sequence[tuple[Point, Source]], begin: int, end: int, *, steadied: bool = False
@@ -204,8 +209,10 @@ class Experiment(ABC):
         known = {point: one for point, one in responses.items() if one is not None}
         if known:
             keys = made.settings[0].noise.keys(runs, bytes)
-            for point, luck in zip(known, lucks([*known.values()], keys), strict=True):
-                errors[point] = errors[point] / luck
+            for (point, one), luck in zip(known.items(), lucks([*known.values()], keys), strict=True):
+                before = errors[point]
+                errors[point] = before / luck
+                self._luck[point] = Luck.of(point.rounds, one, before, errors[point])
 
     def _response(self, source: Source, made: Spec, method: Method, rounds: int) -> Response | None:
         """What errors of a method owe to noise, to first order."""

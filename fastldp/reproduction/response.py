@@ -88,6 +88,28 @@ class Response(NamedTuple):
         return np.asarray(np.exp(np.log(error) - self.expected_logarithm))
 
 
+class Luck(NamedTuple):
+    """What the errors of some runs were with it, and without."""
+
+    rounds: int
+    runs: int
+    error: float
+    """The geometric mean, without luck."""
+    theory: float
+    """The same by the first order alone."""
+    spread: float
+    """One standard deviation of the logarithms, and"""
+    spread_without: float
+
+    @classmethod
+    def of(cls, rounds: int, known: Response, errors: Array, without: Array) -> Luck:
+        with np.errstate(invalid="ignore"):  # of runs that diverged
+            before, after = np.log(errors), np.log(without)
+            theory = float(np.exp(known.expected_logarithm))
+            means = float(np.exp(after.mean())), theory, float(before.std()), float(after.std())
+        return cls(rounds, errors.size, *means)
+
+
 def response(ground: Ground, setting: Setting, *, differing: bool = True) -> Response | None:
     """That of a setting, or None where there is none; `differing` says whether an error has the workers' part."""
     subject, method = ground.subjects[setting.subject], setting.method

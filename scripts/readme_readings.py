@@ -64,13 +64,11 @@ def ten_lines(folder: Path) -> str:
     """The paper's claims about Figure 1 with their verdicts, and under how many readings each has which."""
     of_figure, of_map = (table(folder / f"{name}-verdicts.md") for name in ("fig1", "readings"))
     lines = [f"| | {' | '.join(PANELS)} | readings: {', '.join(WORDS[:-1])} |", "|---|---|---|---|"]
-    for claim in dict.fromkeys(claim for where, claim, _ in of_figure if where == f"Figure 1, {PANELS[0]}"):
-        words = [
-            next(word for at in of_figure if at[:2] == (f"Figure 1, {panel}", claim) for word in at[2:])
-            for panel in PANELS
-        ]
+    of_panels = [{claim: word for where, claim, word in of_figure if where == f"Figure 1, {panel}"} for panel in PANELS]
+    for claim in of_panels[0]:
         counts = Counter(word for _, about, word in of_map if about == claim)
-        lines.append(f"| {claim} | {' | '.join(words)} | {', '.join(str(counts[word]) for word in WORDS[:-1])} |")
+        cells = [*(words[claim] for words in of_panels), ", ".join(str(counts[word]) for word in WORDS[:-1])]
+        lines.append(f"| {claim} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

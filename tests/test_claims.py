@@ -233,3 +233,36 @@ def test_verdicts_are_seldom_false_where_differences_are_on_the_line() -> None:
         wrong += any(falsely(claim, theta, one) for claim, theta, one in zip(asked, thetas, found, strict=True))
     # Five percent is promised: more than this has a probability below one in a million then.
     assert wrong <= stats.binom.isf(1e-6, families, claims.FAMILY)
+
+
+def test_errors_of_all_looks_add_up_to_that_of_the_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decided early or not, every claim has its share of what all may be wrong by, half of it on each side."""
+    spent: dict[str, list[float]] = {}
+    look = Standing.look
+
+    def noted(self: Standing, errors: Errors, level: float) -> None:
+        spent.setdefault(self.claim.text, []).append(level)
+        look(self, errors, level)
+
+    monkeypatch.setattr(Standing, "look", noted)
+    far, near = Point("far", 800), Point("near", 800)
+    rng, means = np.random.default_rng(0), {A: 0.0, far: 5.0, near: 0.1}
+    values = {point: np.exp(mean + 0.3 * rng.standard_normal(40)) for point, mean in means.items()}
+    claims.decide(
+        [claims.better("here", "far", A, far), claims.better("here", "near", A, near)],
+        {},
+        lambda points, count: {point: values[point][:count] for point in points},
+        looks=(10, 20, 40),
+    )
+    assert spent["far"] == pytest.approx([claims.FAMILY / 4 * 10 / 70])
+    assert spent["near"] == pytest.approx([claims.FAMILY / 4 * count / 70 for count in (10, 20, 40)])
+    assert 2 * 2 * sum(spent["near"]) == pytest.approx(claims.FAMILY)
+
+
+def test_errors_that_are_told_are_geometric_means() -> None:
+    some = {A: np.array([1.0, 4.0]), B: np.array([2.0, 32.0])}
+    assert of(claims.better("here", "it is", A, B), some, some).verdict().measured.startswith("2 against 8 at T = 800")
+
+
+def test_choices_are_made_of_all_points() -> None:
+    assert claims.falls_and_rises("here", "it does", "curve", [100, 200, 400, 800]).points == {*CURVE}

@@ -13,6 +13,7 @@ import naive
 from fastldp.kernels.chacha import key_of
 from fastldp.kernels.means import mean_normals
 from fastldp.methods import Method
+from fastldp.reproduction import response as response_module
 from fastldp.reproduction.response import Response, backwards, curvature, lucks, response
 from fastldp.sweeping import Grid, spec
 from fastldp.sweeping.trials import grid_of
@@ -211,3 +212,157 @@ def test_errors_of_a_program_are_about_what_is_expected() -> None:
         found = read(some, given)
         made = errors(some, found.settings[0].method, 1600)
         assert of(found).expected == pytest.approx(made.mean(), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "within"),
+    [
+        ("ISRL-DP", 0.02),
+        ("ISRL-DP, tail", 0.02),
+        ("ISRL-DP, accelerated", 0.02),
+        ("Algorithm 1", 0.1),  # whose workers differ
+        ("DP-FedAvg", 0.1),
+        ("DP-SCAFFOLD", 0.1),
+    ],
+)
+def test_where_curvature_is_the_same_everywhere_the_first_order_is_all(name: str, within: float) -> None:
+    some, budget = problem(loss="squared", gradient_bound=100.0), fl.Budget(3e3, 1e-4)
+    found = read(some, METHODS[name], budgets=budget)
+    made, (setting,) = of(found), found.settings
+    run = fl.solve(
+        some,
+        budget,
+        rounds=60,
+        algorithm=setting.method,
+        repetitions=3,
+        seed=3,
+        common_noise=True,
+        record=fl.Final(),
+        n_jobs=1,
+    )
+    moved = (run.x - some.optimum()) / np.linalg.norm(some.optimum()) @ made.directions - made.left
+    (wanted,) = response_module._moved([made], keys(3), made.workers, made.local_steps)
+    assert np.linalg.norm(moved - wanted) < within * np.linalg.norm(wanted)
+
+
+def test_noise_that_is_made_in_pieces_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = read(problem(), METHODS["ISRL-DP"], METHODS["DP-FedAvg"])
+    known = [response(found.grounds[0], setting) for setting in found.settings]
+    made = [one for one in known if one is not None]
+    made += [one._replace(weights=one.weights[:25]) for one in made]  # of different lengths
+    whole = lucks(made, keys(19))
+    # Seven releases of three blocks of nine coordinates.
+    monkeypatch.setattr(response_module, "MOST_HELD", 7 * 3 * 9 * 8)
+    for one, other in zip(whole, lucks(made, keys(19)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["Algorithm 1", "DP-FedAvg"])
+def test_a_threshold_of_the_methods_own_counts(method: str) -> None:
+    some = problem()
+    found = read(some, METHODS[method] | {"clip": 0.5})
+    (luck,) = lucks([of(found)], keys(24))
+    made = errors(some, found.settings[0].method)
+    assert np.log(made / luck).std() < 0.2 * np.log(made).std()
+    same = of(read(problem(gradient_bound=0.5), METHODS[method]))
+    np.testing.assert_allclose(of(found).weights, same.weights, rtol=1e-6)
+
+
+def test_the_mean_model_alone_has_no_floor() -> None:
+    some = problem()
+    found = read(some, METHODS["Algorithm 1"])
+    alone = response(found.grounds[0], found.settings[0], differing=False)
+    assert alone is not None
+    assert of(found).floor > 0 == alone.floor
+    run = fl.solve(
+        some,
+        BUDGET,
+        rounds=60,
+        algorithm=found.settings[0].method,
+        repetitions=24,
+        seed=3,
+        common_noise=True,
+        record=fl.Final(),
+        n_jobs=1,
+    )
+    (luck,) = lucks([alone], keys(24))
+    made = run.distance[:, -1]
+    assert np.log(made / luck).std() < 0.1 * np.log(made).std()
+
+
+def test_runs_that_start_elsewhere() -> None:
+    text = """
+    rounds = 20
+    repetitions = 24
+    seed = 3
+    [noise]
+    common = true
+    [data]
+    name = "ijcnn1"
+    rows = 400
+    [problem]
+    workers = 4
+    l2 = 0.1
+    start = 5.0
+    [budget]
+    epsilon = 3.0
+    delta = 1e-4
+    [[method]]
+    name = "ISRLDP"
+    step = 0.3
+    [record]
+    final = true
+    """
+    found = spec.read(text, synthetic=True)
+    subject, (setting,) = found.grounds[0].subjects[0], found.settings
+    assert np.linalg.norm(subject.start) > 5
+    run = fl.solve(
+        subject.problem,
+        BUDGET,
+        rounds=20,
+        algorithm=setting.method,
+        repetitions=24,
+        seed=3,
+        common_noise=True,
+        x0=subject.start,
+        record=fl.Final(),
+        n_jobs=1,
+    )
+    (luck,) = lucks([of(found)], keys(24))
+    made = run.optimality[:, -1]
+    assert np.log(made / luck).std() < 0.1 * np.log(made).std()
+
+
+def test_of_a_class_of_ones_own_nothing_is_known() -> None:
+    class Own(fl.ISRLDP):
+        pass
+
+    assert not response_module._known(Own(0.1))
+    assert response_module._known(fl.ISRLDP(0.1))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"method": "ISRLDP", "step": "planned", "prior": "exact"},
+        {"method": "DPFedAvg", "step": "planned", "local_steps": 2, "prior": {"norm": 2.0, "spectrum": 0.1}},
+    ],
+)
+def test_steps_that_were_planned_by_a_prior(given: dict[str, Any]) -> None:
+    assert response((found := read(problem(), given)).grounds[0], found.settings[0]) is not None
+
+
+@pytest.mark.filterwarnings("ignore::fastldp.errors.StepWarning")
+@pytest.mark.parametrize(
+    ("given", "rounds"),
+    [
+        ({"method": "ISRLDP", "step": 30.0}, 3000),  # diverges without noise
+        ({"method": "ISRLDP", "step": 10.0}, 3000),  # does not, but its first order does
+        ({"method": "PrimalDual", "step": 1.5}, 5),  # whose floor is negative: the formula holds below 4/3
+        ({"method": "PrimalDual", "step": 1.34}, 5),
+    ],
+)
+def test_where_the_first_order_is_not_finite_there_is_no_luck(given: dict[str, Any], rounds: int) -> None:
+    found = read(problem(), given, rounds=rounds)
+    made = response(found.grounds[0], found.settings[0])
+    assert made is None or (made.floor >= 0 and np.isfinite(lucks([made], keys(8))).all())

@@ -236,7 +236,8 @@ class Standing:
         return self.alike or self.held is not None
 
     def verdict(self) -> Verdict:
-        low, high = (f"{np.exp(end):.3g}" for end in self.interval)
+        with np.errstate(over="ignore"):  # of few runs that differ by much
+            low, high = (f"{np.exp(end):.3g}" for end in self.interval)
         measured = f"{self._errors()}; ratio {low} to {high}, {self.runs:,} runs"
         ratio = float(np.exp(np.mean(self.interval))) if np.isfinite(self.interval).all() else None
         return Verdict(

@@ -93,6 +93,8 @@ class Experiment(ABC):
         """What was run, by name."""
         self._responses: dict[tuple[str, bool], Response | None] = {}
         """Of the settings that claims were judged by."""
+        self._helps: dict[Point, bool] = {}
+        """Whether errors differ less without luck, by runs that are not judged."""
         self._luck: dict[Point, Luck] = {}
         """What it took away, by the points that claims were judged by."""
         self._keys: dict[str, int] = {}
@@ -164,13 +166,16 @@ class Experiment(ABC):
         return (QUICK_LOOKS if self.place.quick else LOOKS)[0]
 
     def judge(self, claims: Sequence[Claim], sources: Mapping[str, Source]) -> list[Verdict]:
-        """A verdict on each claim, by repetitions beyond those of the curves: by these nothing was chosen."""
+        """A verdict on each claim, by repetitions beyond those of the curves: by those all is chosen that is chosen.
+
+        Which way of a claim is best, and whether errors differ less without the luck of their runs.
+        """
 
         def measure(points: Iterable[Point], count: int, after: int = self.runs) -> Errors:
             asked = [(point, sources[point.series]) for point in sorted(points)]
             return self.repeated(asked, after, after + count, steadied=True)
 
-        chosen_on = measure({point for claim in claims if not claim.simple for point in claim.points}, self.runs, 0)
+        chosen_on = measure({point for claim in claims for point in claim.points}, self.runs, 0)
         looks = QUICK_LOOKS if self.place.quick else LOOKS
         verdicts = decide(claims, chosen_on, measure, looks=looks, most=self.place.most)
         rows = ((point.series, *one) for point, one in self._luck.items())
@@ -209,10 +214,14 @@ class Experiment(ABC):
         known = {point: one for point, one in responses.items() if one is not None}
         if known:
             keys = made.settings[0].noise.keys(runs, bytes)
-            for (point, one), luck in zip(known.items(), lucks([*known.values()], keys), strict=True):
-                before = errors[point]
-                errors[point] = before / luck
-                self._luck[point] = Luck.of(point.rounds, one, before, errors[point])
+            found_lucks = lucks([*known.values()], keys, self.place.n_jobs)
+            for (point, one), luck in zip(known.items(), found_lucks, strict=True):
+                told = Luck.of(point.rounds, one, errors[point], errors[point] / luck)
+                if runs.start == 0:
+                    self._helps[point] = told.spread_without < told.spread
+                if self._helps.get(point, True):
+                    errors[point] = errors[point] / luck
+                    self._luck[point] = told
 
     def _response(self, source: Source, made: Spec, method: Method, rounds: int) -> Response | None:
         """What errors of a method owe to noise, to first order."""

@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fastldp import blas
 from fastldp.engine.recording import Final
-from fastldp.errors import StepWarning
+from fastldp.errors import DivergedError
 from fastldp.kernels.means import mean_normals
 from fastldp.methods import ISRLDP, DPFedAvg, DPScaffold, Method, PrimalDual, Schedule
 from fastldp.methods.clipping import AdaptiveClip
@@ -112,6 +113,13 @@ class Luck(NamedTuple):
 
 def response(ground: Ground, setting: Setting, *, differing: bool = True) -> Response | None:
     """That of a setting, or None where there is none; `differing` says whether an error has the workers' part."""
+    # Whoever made the sweep was warned of its settings, and runs that grow are not used.
+    with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore", UserWarning)
+        return _found(ground, setting, differing=differing)
+
+
+def _found(ground: Ground, setting: Setting, *, differing: bool) -> Response | None:
     subject, method = ground.subjects[setting.subject], setting.method
     problem = subject.problem
     if not (isinstance(problem, Problem) and setting.budget is not None and setting.noise.common and _known(method)):
@@ -120,31 +128,36 @@ def response(ground: Ground, setting: Setting, *, differing: bool = True) -> Res
     way = method.way(problem)
     by_worker = schedule.factors * way.shares
     smooth = isinstance(problem.regularizer, Zero) and problem.dtype == "float64"
-    if not smooth or not np.allclose(by_worker, by_worker[0], rtol=1e-9):
+    unit = float(np.linalg.norm(subject.optimum))
+    if not smooth or unit == 0 or not np.allclose(by_worker, by_worker[0], rtol=1e-9):
         return None
     end, length = _without_noise(problem, method, schedule, subject, setting.rounds), schedule.step / way.parts
+    if end is None:
+        return None
     rates, directions = np.linalg.eigh(curvature(problem, end, schedule.program.enforced(problem)))
     if isinstance(method, ISRLDP):
         coefficients = method.coefficients(schedule.program, 0, setting.rounds)
     else:
         coefficients = np.tile([0.0, 0.0, length, 1.0], (way.local_steps * setting.rounds, 1))
     deviations = np.repeat(schedule.deviations, way.local_steps) * by_worker[0] * way.parts
-    unit = float(np.linalg.norm(subject.optimum))
     weights = backwards(coefficients, rates) * (deviations / unit)[:, None]
     floor = _apart(problem, schedule) if way.differing and differing else 0.0
-    return Response(
-        directions, directions.T @ (end - subject.optimum) / unit, weights, problem.n, way.local_steps, floor
-    )
+    left = directions.T @ (end - subject.optimum) / unit
+    found = Response(directions, left, weights, problem.n, way.local_steps, floor)
+    # Steps that are too long make it grow without end, where runs may do otherwise.
+    known = floor >= 0 and np.isfinite([found.expected, found.expected_logarithm]).all()
+    return found if known else None
 
 
-def lucks(responses: Sequence[Response], keys: NDArray[np.uint32]) -> list[Array]:
+def lucks(responses: Sequence[Response], keys: NDArray[np.uint32], n_jobs: int | None = None) -> list[Array]:
     """The luck of runs with these keys, (runs, 8), under each setting; what settings have in common is made once."""
     found: dict[int, Array] = {}
     kinds: dict[tuple[int, int, int], list[int]] = {}
     for k, one in enumerate(responses):
         kinds.setdefault((one.workers, one.local_steps, one.left.size), []).append(k)
     for (workers, local_steps, _), some in kinds.items():
-        moved = _moved([responses[k] for k in some], keys, workers, local_steps)
+        with blas.one_thread():
+            moved = _moved([responses[k] for k in some], keys, workers, local_steps, n_jobs)
         found |= {k: responses[k].luck(one) for k, one in zip(some, moved, strict=True)}
     return [found[k] for k in range(len(responses))]
 
@@ -180,17 +193,18 @@ def _known(method: Method) -> bool:
     return type(method) in METHODS and plain and not adapts and not any(one is not None for one in extra)
 
 
-def _without_noise(problem: Problem, method: Method, schedule: Schedule, subject: Subject, rounds: int) -> Array:
-    """Where a run ends without noise."""
+def _without_noise(problem: Problem, method: Method, schedule: Schedule, subject: Subject, rounds: int) -> Array | None:
+    """Where a run ends without noise; None if nowhere."""
     changes: dict[str, Any] = {"step": schedule.step}
     if isinstance(method, PrimalDual):
-        changes |= {"allocation": "static", "prior": None}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", StepWarning)
-        still = solve(
-            problem, rounds=rounds, algorithm=replace(method, **changes), x0=subject.start, record=Final(), n_jobs=1
-        )
-    return np.asarray(still.x[0])
+        changes["allocation"] = "static"
+    if hasattr(method, "prior"):
+        changes["prior"] = None
+    still, start = replace(method, **changes), subject.start
+    try:
+        return np.asarray(solve(problem, rounds=rounds, algorithm=still, x0=start, record=Final(), n_jobs=1).x[0])
+    except DivergedError:
+        return None
 
 
 def _apart(problem: Problem, schedule: Schedule) -> float:
@@ -199,7 +213,9 @@ def _apart(problem: Problem, schedule: Schedule) -> float:
     return step * (1 - step) ** 2 / (2 - 1.5 * step) * variance * problem.d * (1 - 1 / problem.n)
 
 
-def _moved(responses: Sequence[Response], keys: NDArray[np.uint32], workers: int, local_steps: int) -> list[Array]:
+def _moved(
+    responses: Sequence[Response], keys: NDArray[np.uint32], workers: int, local_steps: int, n_jobs: int | None = None
+) -> list[Array]:
     """(runs, d) for each: u, along the directions."""
     d, runs = responses[0].left.size, len(keys)
     # Lanes without a run have the key of the last.
@@ -210,7 +226,7 @@ def _moved(responses: Sequence[Response], keys: NDArray[np.uint32], workers: int
     at_once = max(1, MOST_HELD // (len(blocks) * d * LANES))
     # [directions, coordinates, runs]: the sum over releases comes first, for all runs in one product.
     sums = [np.zeros((d, len(blocks) * d * LANES)) for _ in responses]
-    with ThreadPoolExecutor() as threads:
+    with ThreadPoolExecutor(n_jobs) as threads:
         for first in range(0, max(releases), at_once):
             normals = np.empty((len(blocks), min(at_once, max(releases) - first), d, LANES))
 

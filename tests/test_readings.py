@@ -235,7 +235,7 @@ def test_tables_of_the_page_are_made_of_what_a_reproduction_leaves(tmp_path: Pat
     assert "1 claims: 1 held" in whole
     (tmp_path / "readings-luck.csv").write_text("error,theory\n" + "1,1.01\n" * 20 + "2,1\n", encoding="utf-8")
     assert readme_readings.theory(tmp_path / "readings-luck.csv") == (
-        "21 errors: within 1.0% in the median, 1% of nine in ten, 50% of all"
+        "of 21 errors it is within 1.0% in the median, 1.0% for nine in ten, 50.0% at most"
     )
     (tmp_path / "scaffold.csv").write_text(
         "where,claim,measured,verdict,ratio\na,better at ε = 1,,no difference,1.01\nb,better at ε = 1,,held,1.5\n",

@@ -98,7 +98,8 @@ def theory(path: Path) -> str:
         rows = list(csv.DictReader(file))
     apart = np.sort([abs(float(row["theory"]) / float(row["error"]) - 1) for row in rows])
     median, most, last = (apart[int(share * (apart.size - 1))] for share in (0.5, 0.9, 1.0))
-    return f"of {apart.size} errors it is within {median:.1%} in the median, {most:.1%} for nine in ten, {last:.1%} at most"
+    told = f"of {apart.size} errors it is within {median:.1%} in the median"
+    return f"{told}, {most:.1%} for nine in ten, {last:.1%} at most"
 
 
 def boundary(folder: Path) -> str:

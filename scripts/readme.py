@@ -30,7 +30,8 @@ TRANSCRIPTS = 1_000_000
 TABLE_1_WORDS = """\
 In this last table `utility` is the paper's formula with the O's constants one: of Algorithm 1 the order of Φ, the
 squared distances of all workers' models and duals from the optimal ones; of the others, of the objective's excess.
-Errors and the floor are optimality errors, without clipping."""
+Errors and the floor are optimality errors, without clipping. `composite` is the paper's word on a method; the ISRL-DP
+of this package takes the prox too, after a later paper of its authors."""
 
 
 def main() -> None:

@@ -63,11 +63,12 @@ def readings(folder: Path, most: int | None) -> str:
 def ten_lines(folder: Path) -> str:
     """The paper's claims about Figure 1 with their verdicts, and under how many readings each has which."""
     of_figure, of_map = (table(folder / f"{name}-verdicts.md") for name in ("fig1", "readings"))
-    lines = [f"| | {' | '.join(PANELS)} | readings: {', '.join(WORDS[:-1])} |", "|---|---|---|---|"]
+    count = len({where for where, *_ in of_map})
+    lines = [f"| | {' | '.join(PANELS)} | of {count} readings: held | not | no difference |", "|---" * 6 + "|"]
     of_panels = [{claim: word for where, claim, word in of_figure if where == f"Figure 1, {panel}"} for panel in PANELS]
     for claim in of_panels[0]:
         counts = Counter(word for _, about, word in of_map if about == claim)
-        cells = [*(words[claim] for words in of_panels), ", ".join(str(counts[word]) for word in WORDS[:-1])]
+        cells = [*(words[claim] for words in of_panels), *(str(counts[word]) for word in WORDS[:-1])]
         lines.append(f"| {claim} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -155,7 +155,9 @@ def test_the_report_of_a_reproduction_has_its_claims_and_curves(tmp_path: Path) 
     (tmp_path / "fig1.csv").write_text(heads + "ours,10,10,3,0.5,0.1,{}\nours,20,20,3,0.25,0.1,{}\n", encoding="utf-8")
     (tmp_path / "fig1.toml").write_text("rounds = 10\n", encoding="utf-8")
     found = [Verdict("Figure 1", "it falls", "0.5, then 0.25", True), Verdict("Figure 1", "for ever", "no", None)]
-    made = reproductions.report_of(tmp_path, {"fig1": found}, ["a note"], quick=True)
+    made = reproductions.report_of(
+        tmp_path, {"fig1": found}, ["a note"], quick=True, command="fastldp reproduce fig1 --quick"
+    )
     (content,) = data_of(made)
     expected = {"x": [10, 20], "y": [0.5, 0.25], "error": [0.1, 0.1], "runs": [3, 3]}
     assert content["series"] == [{"name": "ours", "off": False, **expected}]

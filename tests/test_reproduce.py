@@ -1,6 +1,7 @@
 """The reproduction: recipes that parse, choices that are the best, verdicts that can go either way, files made once."""
 
 import csv
+import json
 import re
 import tomllib
 from collections.abc import Sequence
@@ -421,7 +422,28 @@ def test_everything_is_made_and_made_once(tmp_path: Path, capsys: Any, monkeypat
     assert fl.results(folder / "fig1.h5").parameters["data"] == ["synthetic ijcnn1"]
     # A second time nothing is run: the results are found.
     monkeypatch.setattr(Block, "advance", lambda *_, **__: pytest.fail("there is nothing left to run"))
-    assert main(["reproduce", "fig1", "--quick", "--out", str(folder)]) == 0
+    specification = (folder / "fig1.toml").read_text(encoding="utf-8")
+    capsys.readouterr()
+    assert main(["reproduce", "fig1", "--quick", "--json", "--out", str(folder)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {one["held"] for one in told} <= {True, False, None}
+    assert (folder / "fig1.toml").read_text(encoding="utf-8") == specification
+    assert "fastldp reproduce fig1 --quick --json --out" in (folder / "fig1.html").read_text(encoding="utf-8")
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    assert main(["reproduce", "fig1", "--quick", "--out", str(tmp_path / "file" / "out")]) == 2
+    assert "give another" in capsys.readouterr().err
+
+
+def test_ctrl_c_between_sweeps_says_how_to_go_on(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EXPERIMENTS["fig1"], "run", stopped)
+    assert main(["reproduce", "fig1", "--quick", "--out", str(tmp_path / "out")]) == 130
+    assert "the same command goes on" in capsys.readouterr().err
 
 
 @pytest.mark.thorough

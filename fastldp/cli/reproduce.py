@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import shlex
 import sys
 import textwrap
 import time
@@ -20,7 +21,7 @@ ALL = ("fig1", "fig2", "table1")
 WHAT = (*ALL, "all", "fig3", "planner", "readings", "scaffold")
 EXAMPLES = """\
 examples:
-  fastldp reproduce fig1 --quick              a small trial on generated data, in some minutes
+  fastldp reproduce fig1 --quick              a small trial on generated data, in a minute
   fastldp reproduce all                       the paper's data and sizes, in twenty minutes on two cores
   fastldp reproduce fig2 --data synthetic     the paper's sizes on generated data, without a download
   fastldp reproduce fig3                      the network on MNIST, not part of all: it takes over an hour
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", choices=("real", "synthetic"), help="(real, or with --quick synthetic)")
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="(reproduction, or reproduction-quick)")
     parser.add_argument(
-        "--most", type=int, metavar="RUNS", help="judge claims by so many repetitions at most (320 to 1,280)"
+        "--most", type=int, metavar="RUNS", help="judge claims by so many repetitions at most (1,280; quick: 8)"
     )
     options.add(parser, "--jobs")
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
@@ -67,7 +68,11 @@ def run(arguments: argparse.Namespace) -> int:
     folder = arguments.out or Path("reproduction-quick" if arguments.quick else "reproduction")
     if folder.exists() and not folder.is_dir():
         raise ArgumentError("out", str(folder), "there is a file of that name; give a folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        remedy = f"no such folder can be made ({error.strerror}); give another"
+        raise ArgumentError("out", str(folder), remedy) from None
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     place = Place(folder, arguments.quick, synthetic, arguments.jobs, progress=True, most=arguments.most)
     began = time.perf_counter()
@@ -81,10 +86,12 @@ def run(arguments: argparse.Namespace) -> int:
             (folder / f"{name}-verdicts.md").write_text(text, encoding="utf-8")
             found += made
             notes += experiment.notes
-    except Stopped as stopped:
-        print(f"fastldp: {stopped}", file=sys.stderr)
+    except KeyboardInterrupt as stopped:
+        told = stopped if isinstance(stopped, Stopped) else "interrupted; the same command goes on from here"
+        print(f"fastldp: {told}", file=sys.stderr)
         return 130
-    report_of(folder, judged, notes, quick=arguments.quick).save(folder / f"{arguments.what}.html")
+    command = shlex.join(["fastldp", *arguments.words])
+    report_of(folder, judged, notes, quick=arguments.quick, command=command).save(folder / f"{arguments.what}.html")
     if arguments.json:
         print(json.dumps([verdict._asdict() for verdict in found]))
         return 0

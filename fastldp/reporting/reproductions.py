@@ -25,8 +25,10 @@ BOUND = "bound"
 ENOUGH = 3
 
 
-def report_of(folder: Path, found: Mapping[str, Sequence[Verdict]], notes: Sequence[str], *, quick: bool) -> Page:
-    """The page about experiments that were made in this folder, with the verdicts of each."""
+def report_of(
+    folder: Path, found: Mapping[str, Sequence[Verdict]], notes: Sequence[str], *, quick: bool, command: str
+) -> Page:
+    """The page about experiments that were made in this folder by a command, with the verdicts of each."""
     verdicts = [verdict for some in found.values() for verdict in some]
     counts = Counter(verdict.word for verdict in verdicts)
     trial = [Words("A quick trial: horizons too short for the paper's claims to show.", note=True)] if quick else []
@@ -41,7 +43,7 @@ def report_of(folder: Path, found: Mapping[str, Sequence[Verdict]], notes: Seque
         sections=[
             *sections,
             Section("What to know", remarks),
-            Section("How to make it again", _again(folder, [*found], quick=quick)),
+            Section("How to make it again", _again(folder, command)),
         ],
     )
 
@@ -96,8 +98,7 @@ def _panels(series: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return own | ({"other curves" if own else "curves": rest} if rest else {})
 
 
-def _again(folder: Path, names: Sequence[str], *, quick: bool) -> list[Any]:
-    commands = "\n".join(f"fastldp reproduce {name}{' --quick' * quick}" for name in names)
+def _again(folder: Path, command: str) -> list[Any]:
     specs = sorted(path for path in folder.glob("*.toml"))
     told = "Every sweep lies beside its results as the specification that it was made from."
-    return [Code(commands), Words(told), *(Code(path.read_text(encoding="utf-8"), path.name) for path in specs)]
+    return [Code(command), Words(told), *(Code(path.read_text(encoding="utf-8"), path.name) for path in specs)]

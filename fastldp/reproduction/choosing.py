@@ -54,9 +54,16 @@ def methods_of(choices: Mapping[str, Tuned]) -> list[Grid]:
 
 def told_of(file: str, trials: Results, edges: Sequence[str], *, rule: str = LEAST) -> dict[str, Any]:
     """What the methods of a sweep were chosen from, which is kept with its results."""
-    grid = [f"{name}: {', '.join(map(shown, values))}" for name, values in trials.parameters.items() if len(values) > 1]
+    varied = {name: sorted(values, key=_in_order) for name, values in trials.parameters.items() if len(values) > 1}
+    grid = [f"{name}: {', '.join(map(shown, values))}" for name, values in varied.items()]
     told: dict[str, Any] = {"file": file, "digest": digest_of(trials), "rule": rule, "runs": len(trials)}
     return told | {"grid": grid, "edges": [*edges]}
+
+
+def _in_order(value: Any) -> tuple[bool, float, str]:
+    """Numbers by size, and before all else, however a file has them."""
+    number = isinstance(value, int | float)
+    return not number, float(value) if number else 0.0, shown(value)
 
 
 def digest_of(trials: Results) -> str:

@@ -220,7 +220,7 @@ class Standing:
         (low, high), edge, reach = self.interval, self.claim.low, float(np.log1p(self.claim.margin))
         if high >= edge:
             low = max(low, self.claim.least)
-        return self.claim.margin > 0 and edge - reach < low and high < edge + reach
+        return bool(self.claim.margin > 0 and edge - reach < low and high < edge + reach)
 
     @property
     def held(self) -> bool | None:

@@ -19,7 +19,7 @@ from fastldp.cli import main
 from fastldp.engine.block import Block
 from fastldp.noise import Noise
 from fastldp.reproduction import EXPERIMENTS, choosing, experiment, fig3, searching, table1, verdicts
-from fastldp.reproduction.series import Series
+from fastldp.reproduction.series import Series, along_rounds
 from fastldp.sweeping import keys, spec
 from fastldp.sweeping.trials import grid_of
 from fastldp.tuning import Tuned
@@ -268,6 +268,8 @@ def accuracy(*ends: float, T: int = 1000) -> Series:
         ((0.60, 0.84), (0.70, 0.70), None, None),  # the runs differ more than the means do
         ((0.715, 0.735, 0.755), (0.70,) * 3, None, True),  # three runs do not tell their spread well: 0.035 is 3 errors
         ((0.725, 0.735, 0.745), (0.70,) * 3, True, True),
+        ((0.61, 0.71, 0.81), (0.60, 0.70, 0.80), True, True),  # runs have noise in common
+        ((0.58, 0.67, 0.76), (0.60, 0.70, 0.80), False, None),
     ],
 )
 def test_accuracies_are_compared_as_far_as_images_and_runs_allow(
@@ -275,6 +277,23 @@ def test_accuracies_are_compared_as_far_as_images_and_runs_allow(
 ) -> None:
     assert verdicts.higher("here", "it is", accuracy(*first), accuracy(*second)).held is higher
     assert verdicts.keeps("here", "it does", accuracy(*first), accuracy(*second)).held is keeps
+
+
+def test_accuracies_that_surely_differ_by_less_than_two_points_are_no_different() -> None:
+    found = verdicts.higher("here", "it is", accuracy(0.70, 0.71, 0.72), accuracy(0.701, 0.71, 0.719))
+    assert found.word == "no difference"
+    assert verdicts.higher("here", "it is", accuracy(0.70, 0.74), accuracy(0.71, 0.73)).word == "undecided"
+    # What is surely higher is that, by however little.
+    assert verdicts.higher("here", "it is", accuracy(0.71, 0.72), accuracy(0.70, 0.71)).word == "held"
+
+
+def test_curves_along_rounds_have_their_runs_in_order() -> None:
+    kept = SimpleNamespace(
+        table=lambda: {"repetition": np.array([2, 0, 1])},
+        curves=lambda *_, **__: [SimpleNamespace(rounds=np.array([1, 2]), values=np.array([[5, 6], [1, 2], [3, 4]]))],
+    )
+    found: Any = SimpleNamespace(where=lambda **_: kept)
+    assert along_rounds("it", found, 2, {}).values.tolist() == [[1, 3, 5], [2, 4, 6]]
 
 
 @pytest.mark.parametrize(

@@ -92,5 +92,7 @@ def along_rounds(
     label: str, results: Results, rounds: int, method: dict[str, Any], *, measure: str = "optimality", **where: Any
 ) -> Series:
     """The error of a method, or another measure, along the rounds of one horizon."""
-    (curve,) = results.where(rounds=rounds, **method, **where).curves("rounds", measure=measure)
-    return Series(label, curve.rounds, curve.values.T, (method,) * curve.rounds.size, horizon=rounds)
+    some = results.where(rounds=rounds, **method, **where)
+    (curve,) = some.curves("rounds", measure=measure)
+    values = curve.values[np.argsort(some.table()["repetition"])]
+    return Series(label, curve.rounds, values.T, (method,) * curve.rounds.size, horizon=rounds)

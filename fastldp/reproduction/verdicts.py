@@ -19,7 +19,7 @@ TEST_IMAGES = 10_000
 HELD, FAILED, ALIKE, UNDECIDED = "held", "did not hold", "no difference", "undecided"
 WORDS = (HELD, FAILED, ALIKE, UNDECIDED)
 TOLD = {
-    ALIKE: "no difference: what is compared is shown to differ by less than 5 %, if at all",
+    ALIKE: "no difference: what is compared is shown to differ by less than 5 %, or two points of accuracy, if at all",
     UNDECIDED: "undecided: what was measured is too near to the line for so many runs to tell on which side it is",
 }
 
@@ -66,18 +66,22 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
     return "\n".join(["| | claim | measured | verdict |", "|---|---|---|---|", *rows]) + "\n"
 
 
-# Accuracies are shares of test images, whose number limits them as the number of runs does: both count.
+# Accuracies are compared run by run, for runs have noise in common, and on the same test images. One alone is a share
+# of these, whose number limits it as the number of runs does: then both count.
 
 
 def higher(where: str, claim: str, first: Series, second: Series) -> Verdict:
-    """Whether the first ends at a higher accuracy."""
-    return Verdict(where, claim, _two_accuracies(first, second), decided(_sign_above(first, second)))
+    """Whether the first ends at a higher accuracy; no difference where it is not sure, but within two points."""
+    above, reach = _above(first, second)
+    held = decided(int(np.sign(above)) if abs(above) > reach else 0)
+    return Verdict(where, claim, _two_accuracies(first, second), held, held is None and abs(above) + reach < LOSS)
 
 
 def keeps(where: str, claim: str, first: Series, second: Series) -> Verdict:
     """Whether the first ends at an accuracy that is lower than the second's by two points at most."""
-    measured = _two_accuracies(first, second)
-    return Verdict(where, claim, measured, decided(_sign_above(first, second, -LOSS)))
+    above, reach = _above(first, second)
+    held = decided(int(np.sign(above + LOSS)) if abs(above + LOSS) > reach else 0)
+    return Verdict(where, claim, _two_accuracies(first, second), held)
 
 
 def near(where: str, claim: str, series: Series, accuracy: float) -> Verdict:
@@ -96,21 +100,27 @@ def _two_accuracies(first: Series, second: Series) -> str:
     return f"{percent(first)} ({first.label}), {percent(second)} ({second.label})"
 
 
-def _sign_above(first: Series, second: Series, difference: float = 0.0) -> int:
-    """The sign of what the first is above the second and a difference, or 0 where it is not sure."""
-    above = float(first.mean[-1] - second.mean[-1]) - difference
-    sure = abs(above) > SURE * np.sqrt(_variance(first) + _variance(second))
-    return int(np.sign(above)) if sure else 0
+def _above(first: Series, second: Series) -> tuple[float, float]:
+    """What the first is above the second, and how far that may be off: of one run each, by the images alone."""
+    differences = first.values[-1] - second.values[-1]
+    runs = differences.size
+    if runs == 1:
+        return float(differences[0]), SURE * float(np.sqrt(_of_images(first) + _of_images(second)))
+    return float(differences.mean()), SURE * _widened(runs) * float(differences.std(ddof=1)) / float(np.sqrt(runs))
 
 
 def _variance(series: Series) -> float:
-    """Of the mean of the last accuracies, by the images and by the runs where there are several.
+    """Of the mean of the last accuracies, by the images and by the runs where there are several."""
+    return _of_images(series) + float(_widened(series.values.shape[1]) * series.error[-1]) ** 2
 
-    Of few runs the spread is hardly known: it counts for so much more that limits of Student's t would be as wide.
-    """
-    runs = series.values.shape[1]
-    widened = float(stats.t.ppf(stats.norm.cdf(SURE), runs - 1)) / SURE if runs > 1 else 0.0
-    return float(series.mean[-1] * (1 - series.mean[-1]) / TEST_IMAGES + (widened * series.error[-1]) ** 2)
+
+def _of_images(series: Series) -> float:
+    return float(series.mean[-1] * (1 - series.mean[-1])) / TEST_IMAGES
+
+
+def _widened(runs: int) -> float:
+    """Of few runs the spread is hardly known: it counts for so much more that limits of Student's t are as wide."""
+    return float(stats.t.ppf(stats.norm.cdf(SURE), runs - 1)) / SURE if runs > 1 else 0.0
 
 
 def decided(sign: int) -> bool | None:

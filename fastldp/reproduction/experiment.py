@@ -166,9 +166,9 @@ class Experiment(ABC):
         return (QUICK_LOOKS if self.place.quick else LOOKS)[0]
 
     def judge(self, claims: Sequence[Claim], sources: Mapping[str, Source]) -> list[Verdict]:
-        """A verdict on each claim, by repetitions beyond those of the curves: by those all is chosen that is chosen.
+        """A verdict on each claim, by repetitions beyond those of the curves.
 
-        Which way of a claim is best, and whether errors differ less without the luck of their runs.
+        By the curves' is chosen which way of a claim is best, and where errors differ less without their runs' luck.
         """
 
         def measure(points: Iterable[Point], count: int, after: int = self.runs) -> Errors:

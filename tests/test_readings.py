@@ -195,7 +195,16 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_readings_are_judged_and_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "out"
     sweeps.remember_ends(monkeypatch)
+    right, raw = readings.Readings.repeated, []
+
+    def noted(self: Any, points: Any, begin: int, end: int, *, steadied: bool = False) -> Any:
+        raw.append((begin, end, steadied))
+        return right(self, points, begin, end, steadied=steadied)
+
+    monkeypatch.setattr(readings.Readings, "repeated", noted)
     assert main(["reproduce", "readings", "--quick", "--out", str(folder)]) == 0
+    # The errors of the page are those of runs as they are, and none that is judged.
+    assert [(begin, end) for begin, end, steadied in raw if not steadied] == [(0, 4)]
     table = (folder / "readings-verdicts.md").read_text(encoding="utf-8")
     assert table.count("at the same step dynamic allocation is better than static") == 5
     for ending in (".png", "-allocation.png", "-map.md", "-steps.csv"):

@@ -22,7 +22,7 @@ WHAT = (*ALL, "all", "fig3", "planner", "readings", "scaffold")
 EXAMPLES = """\
 examples:
   fastldp reproduce fig1 --quick              a small trial on generated data, in a minute
-  fastldp reproduce all                       the paper's data and sizes, in twenty minutes on two cores
+  fastldp reproduce all                       the paper's data and sizes, in five to ten minutes on two cores
   fastldp reproduce fig2 --data synthetic     the paper's sizes on generated data, without a download
   fastldp reproduce fig3                      the network on MNIST, not part of all: it takes over an hour
   fastldp reproduce readings                  the claims of Figure 1 under twenty readings of its protocol
